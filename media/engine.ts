@@ -72,7 +72,7 @@ export interface MediaRoom {
   /** Plays a tone to all participants when one of them enters or leaves. */
   beep(kind: 'entered' | 'left'): void;
   /** Records all participants, mixed into one track; one recording at a time. Of the options, `path` and `maxMs` apply. */
-  record(options: Pick<RecordOptions, 'path' | 'maxMs'>): Recording;
+  record(options: RoomRecordOptions): Recording;
 }
 
 export interface RoomSeat {
@@ -150,6 +150,8 @@ export interface MediaSession {
    * `MediaError`: `bad_source`, `closed`, `engine_gone`.
    */
   play(source: AudioSource, signal: AbortSignal): Promise<PlayEnd>;
+  /** What is kept out of recordings and forks from now on, until the next call. Without effect on what the agent and the phone hear. */
+  redact(what: RedactedMedia): void;
   /** Starts recording into a WAV file; at most four recordings at a time. */
   record(options: RecordOptions): Recording;
   /**
@@ -220,8 +222,11 @@ export interface PlayEnd {
 }
 
 export interface RecordOptions {
-  /** Absolute path of the file. A missing folder is created; the file must not exist. */
-  path: string;
+  /**
+   * Absolute path of the file. A missing folder is created; the file must not exist. null: the file is in memory (`wav` of its end), and nothing
+   * is redacted in it.
+   */
+  path: string | null;
   /** The recording stops after this long; when absent, it ends with the session. */
   maxMs?: number;
   /** `both` directions (default), or only the phone. */
@@ -233,6 +238,21 @@ export interface RecordOptions {
   silence?: { beforeMs: number; afterMs: number };
   /** Only with `silence`: cuts the silence before the first and after the last speech; without speech the file is empty. */
   trim?: boolean;
+}
+
+/** Of a conference. */
+export interface RoomRecordOptions extends Pick<RecordOptions, 'maxMs'> {
+  path: string;
+}
+
+/** What is kept out of what is stored. */
+export interface RedactedMedia {
+  /** Recordings get silence in both directions. */
+  audio: boolean;
+  /** Forks get silence, and the agents of the call do not. */
+  streams: boolean;
+  /** Recordings get silence while a key is pressed, as RTP event or as tones, in either direction. */
+  keys: boolean;
 }
 
 export interface Recording {
@@ -251,6 +271,8 @@ export interface RecordingEnd {
   durationMs: number;
   /** 0 when there is no file. */
   bytes: number;
+  /** The file, of a recording in memory. */
+  wav?: Uint8Array;
   /** One sentence when audio is missing. What was written before the error is a valid file; a file without audio is removed. */
   error: string | null;
 }

@@ -94,13 +94,36 @@ function dropOldest(map: Map<string, SipTraceEntry[]>, limit: number): string[] 
   return dropped;
 }
 
-/** The message without the values of credentials, and without the SRTP keys in its SDP (RFC 4568). */
+/** The message without the values of credentials, the SRTP keys in its SDP (RFC 4568) and the keys of the phone. */
 export function blanked(message: string): string {
-  return message
+  return withoutKeys(message)
     .replace(
       /^((?:proxy-)?authorization[ \t]*:)[^\r\n]*(?:\r\n[ \t][^\r\n]*)*/gim,
       (_all, name: string) => `${name} (blanked)`,
     )
     .replace(/^(a=crypto:[^\r\n]*?\binline:)[^\r\n]*/gim, (_all, name: string) => `${name}(blanked)`)
     .replace(/^(k=[^\r\n:]*)[^\r\n]*/gim, '$1:(blanked)');
+}
+
+/** Keys in the body of INFO (`application/dtmf-relay`, `application/dtmf`, Nortel's) and of NOTIFY (KPML, RFC 4730), masked in place. */
+function withoutKeys(message: string): string {
+  const type =
+    /^(?:content-type|c)[ \t]*:[ \t]*application\/(dtmf(?:-relay)?|vnd\.nortelnetworks\.digits|kpml-response\+xml)/im.exec(
+      message,
+    )?.[1];
+  if (type === undefined) return message;
+  const bodyAt = message.indexOf('\r\n\r\n') + 4;
+  const body = message.slice(bodyAt);
+  const masked =
+    type.toLowerCase() === 'dtmf-relay'
+      ? body.replace(
+          /^([ \t]*signal[ \t]*=)([^\r\n]*)/gim,
+          (_all, name: string, keys: string) => name + crossedOut(keys),
+        )
+      : crossedOut(body);
+  return message.slice(0, bodyAt) + masked;
+}
+
+function crossedOut(text: string): string {
+  return text.replace(/[^\s]/g, 'x');
 }

@@ -77,10 +77,24 @@ export type AgentEvent =
   | { type: 'hangup' }
   | { type: 'transfer'; to: string }
   | { type: 'dtmf'; digits: string }
+  | { type: 'redaction'; change: RedactionChange }
   /** Audio sent ahead of playout: `high` from 9 minutes until below 8; `full`: above 10 minutes, the rest is discarded. */
   | { type: 'queue'; level: 'normal' | 'high' | 'full'; queuedMs: number }
   /** The first bad input of a kind on this socket; further ones are only counted. */
   | { type: 'warning'; code: string; message: string };
+
+/** The begin or the end of a passage whose keys, spoken numbers and audio are kept out of what is stored. */
+export type RedactionChange =
+  | { on: false }
+  | {
+      on: true;
+      /** The passage ends by itself after this long; default 300,000. */
+      limitMs?: number;
+      /** Streams that only listen get silence too; default false. */
+      streams?: boolean;
+      /** Whether the transcript loses numbers (default), or all words. */
+      transcript?: 'numbers' | 'all';
+    };
 
 /** `hold`: while on, the agent gets silence instead of the caller's audio, so that music on hold does not trigger it. */
 export type AgentCommand = { kind: 'dtmf'; digits: string } | { kind: 'hold'; on: boolean };

@@ -34,6 +34,8 @@ export const commonConfig: ConfigProperties = {
   },
   sample_rate: choiceField(8000, 16000, 24000, 48000),
   encoding: choiceField('l16', 'ulaw', 'alaw'),
+  /** No key of the call is stored. */
+  redact_dtmf: { type: 'boolean' },
   /** Milliseconds of caller audio in one message. */
   frame_ms: choiceField(20, 40),
   /** Whether Trunkline writes the transcript when the provider gives none; absent: the setting `transcribe_calls`. */

@@ -1,4 +1,4 @@
-/** The functions by which a model acts on the call: hang up, and transfer where the endpoint's configuration allows it. */
+/** The functions by which a model acts on the call: hang up; transfer and redaction where the endpoint's configuration has them. */
 import { AgentConfigError, type Plain, type Sink } from './agent.js';
 import type { ConfigObject } from './config-fields.js';
 import { asObject, asText, type JsonObject, parseObject } from './json.js';
@@ -31,6 +31,17 @@ const OWN: Readonly<Record<string, Tool>> = {
       required: ['to'],
     },
   },
+  start_redaction: {
+    name: 'start_redaction',
+    description:
+      'Call this before you ask for a card number, a PIN or another secret: keys, spoken numbers and audio are not stored until stop_redaction.',
+    parameters: NO_PARAMETERS,
+  },
+  stop_redaction: {
+    name: 'stop_redaction',
+    description: 'The secret is complete: the call is stored again.',
+    parameters: NO_PARAMETERS,
+  },
 };
 
 /** `tools` of the configuration. When absent, the model may only hang up; with an empty list, nothing. */
@@ -56,6 +67,11 @@ export function callTool(
   if (name === 'hang_up') {
     hangUp();
     return 'The call ends as soon as your last words were played.';
+  }
+  if (name === 'start_redaction' || name === 'stop_redaction') {
+    const on = name === 'start_redaction';
+    sink.event({ type: 'redaction', change: { on } });
+    return on ? 'What is said and typed from now on is not stored.' : 'The call is stored again.';
   }
   if (name !== 'transfer_call') return 'This tool cannot be used on the phone.';
   const to = asText(readArguments(args)?.to, 512);

@@ -23,6 +23,7 @@ import {
   type PlayEnd,
   type Recording,
   type RecordOptions,
+  type RedactedMedia,
   type Tap,
   type TapOptions,
 } from '../engine.js';
@@ -238,6 +239,10 @@ export class FreeSwitchSession implements MediaSession {
     const { inner } = this;
     await this.#turn; // the leg, if it was not there
     return inner.play(source, signal);
+  }
+
+  redact(what: RedactedMedia): void {
+    this.#inner?.redact(what);
   }
 
   record(options: RecordOptions): Recording {

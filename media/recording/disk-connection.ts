@@ -1,13 +1,11 @@
 /** A media thread's connection to the disk thread. */
 import type { MessagePort } from 'node:worker_threads';
 import type { FromDisk, SampleRange, ToDisk, WavForm } from './disk-messages.js';
+import type { FileEnd, RecordingStore } from './memory-file.js';
 
 /** The most blocks of one second on their way to the disk; further blocks are dropped and become silence in the file. */
 const waitingAtMost = 30;
 const closeLimitMs = 10_000;
-
-/** What the file contains; `error`: audio is missing. */
-type FileEnd = Omit<Extract<FromDisk, { kind: 'closed' }>, 'kind' | 'id'>;
 
 interface OpenFile {
   waiting: number;
@@ -16,7 +14,7 @@ interface OpenFile {
   onClosed(end: FileEnd): void;
 }
 
-export class DiskConnection {
+export class DiskConnection implements RecordingStore {
   private readonly files = new Map<number, OpenFile>();
   private nextId = 1;
   private gone = false;

@@ -24,6 +24,7 @@ import {
   type PlayEnd,
   type RecordingEnd,
   type RecordOptions,
+  type RedactedMedia,
   type TapEnd,
   type TapOptions,
 } from '../engine.js';
@@ -74,6 +75,7 @@ export type Order =
   | { kind: 'abortAgent'; session: number; agent: number }
   | { kind: 'commandAgent'; session: number; agent: number; command: AgentCommand }
   | { kind: 'endActivity'; session: number; activity: number }
+  | { kind: 'redact'; session: number; what: RedactedMedia }
   | { kind: 'pauseRecording'; session: number; activity: number; paused: boolean }
   /** The port to the disk thread; a later one replaces the first. */
   | { kind: 'disk'; port: MessagePort }

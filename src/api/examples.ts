@@ -229,6 +229,7 @@ export const examples: Readonly<Record<string, Example>> = {
   deleteCall: {},
   hangupCall: { request: {}, answer: running },
   sendDtmf: { request: { digits: '1w42#' }, answer: running },
+  redactCall: { request: { on: true, max_s: 120 }, answer: running },
   transferCall: { request: { to: '+12025550188' }, answer: running },
   redirectCall: { request: { actions: [{ action: 'say', text: 'One moment.' }] }, answer: running },
   getCallQuality: { answer: { call_id: call.id, samples: [sample] } },

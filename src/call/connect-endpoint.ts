@@ -31,6 +31,8 @@ export async function connectEndpoint(
 ): Promise<ReadyEndpoint> {
   const { call, session } = party;
   if (first !== undefined) endpoints = endpoints.slice(0, 1);
+  // One endpoint's wish counts for the whole call, whichever of them takes it.
+  if (endpoints.some(({ providerConfig }) => providerConfig.redact_dtmf === true)) call.redaction.redactEveryKey();
   let failed: { endpoint: Endpoint; ending: CallEnded } | null = null;
   for (let at = 0; at < endpoints.length; ) {
     const endpoint = endpoints[at] as Endpoint;

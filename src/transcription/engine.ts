@@ -2,11 +2,10 @@ import { openAsBlob } from 'node:fs';
 import { DeadlineError, withDeadline } from '../../net/deadline.js';
 
 /** An audio file whose format was detected from its first bytes. */
-export interface AudioFile {
-  path: string;
+export type AudioFile = ({ path: string } | { bytes: Uint8Array<ArrayBuffer> }) & {
   /** `wav`, `mp3`, `ogg`, `flac`, `m4a` or `webm`. */
   format: string;
-}
+};
 
 /** Prior knowledge about the speech. */
 export interface ExpectedSpeech {
@@ -92,14 +91,15 @@ export function openAiEngine(settings: EngineSettings): TranscriptionEngine & Tr
     }
   };
   return {
-    async transcribe({ path, format }, signal, expected = {}) {
+    async transcribe(audio, signal, expected = {}) {
       const form = new FormData();
       form.set('model', settings.model);
       form.set('response_format', 'json');
       // The interface expects the language without its region.
       if (expected.language !== undefined) form.set('language', expected.language.split('-')[0] as string);
       if (expected.hints !== undefined) form.set('prompt', expected.hints);
-      form.set('file', await openAsBlob(path), `audio.${format}`);
+      const file = 'bytes' in audio ? new Blob([audio.bytes]) : await openAsBlob(audio.path);
+      form.set('file', file, `audio.${audio.format}`);
       const answer = (await post('/audio/transcriptions', form, signal)) as { text?: unknown; model?: unknown } | null;
       if (typeof answer?.text !== 'string') throw new TranscriptionError('The transcription engine answered no text');
       return { text: answer.text.trim(), model: typeof answer.model === 'string' ? answer.model : settings.model };

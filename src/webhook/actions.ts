@@ -1,5 +1,7 @@
 /** The actions of a webhook response, whatever its format. */
 
+import type { RedactionChange } from '../../media/agents/agent.js';
+
 /** The absolute URL that receives the result of an action; its response has the next actions. */
 export interface FollowUp {
   url: string;
@@ -51,6 +53,8 @@ export interface Gather {
   timeoutSec: number;
   betweenKeysSec?: number;
   prompts: Prompt[];
+  /** Keys and words are not stored; the follow-up gets them. */
+  redact?: true;
   next: FollowUp | null;
   /** Whether the follow-up is requested for an empty result too; else the next action runs. */
   nextWhenEmpty: boolean;
@@ -253,6 +257,7 @@ export type Action =
   /** Ends the wait in a queue. */
   | { action: 'leave' }
   | { action: 'dtmf'; digits: string }
+  | { action: 'redact'; change: RedactionChange }
   | { action: 'transfer'; to: string }
   | { action: 'redirect'; next: FollowUp }
   /** Tells an address how far the list has come; its answer, if it has instructions, replaces the list. */
@@ -305,6 +310,8 @@ export const maxRoomName = 128;
 export const maxSeats = 250;
 /** Of a queue. */
 export const maxQueueSize = 5000;
+/** The longest redacted passage. */
+export const maxRedactionSec = 3600;
 
 /** `en-US` and the like (BCP 47). */
 export const languageTag = /^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$/;

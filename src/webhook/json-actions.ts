@@ -14,6 +14,7 @@ import {
   maxActions,
   maxHintsLength,
   maxQueueSize,
+  maxRedactionSec,
   maxRoomName,
   maxSeats,
   maxTextLength,
@@ -77,6 +78,8 @@ function read(fields: Fields): Action {
       };
     case 'dtmf':
       return { action: 'dtmf', digits: fields.text('digits', { required: true, maxLength: 100, pattern: sentKeys }) };
+    case 'redact':
+      return redact(fields);
     case 'connect':
       return connect(fields);
     case 'relay':
@@ -168,8 +171,27 @@ function gather(fields: Fields): Action {
     finishOnKey: fields.keys('finish_on_key') ?? '#',
     timeoutSec: fields.number('timeout_s', 0, 600) ?? 5,
     prompts,
+    ...(fields.flag('redact') && { redact: true }),
     next: fields.followUp('url'),
     nextWhenEmpty: true,
+  };
+}
+
+/** A passage that is not stored begins, or ends. */
+function redact(fields: Fields): Action {
+  const on = fields.flag('on') ?? fields.fail('on', 'is required');
+  const limitSec = fields.number('max_s', 1, maxRedactionSec);
+  const transcript = fields.text('transcript', { pattern: /^(numbers|all)$/ }) as 'numbers' | 'all' | null;
+  const streams = fields.flag('streams');
+  if (!on) return { action: 'redact', change: { on } };
+  return {
+    action: 'redact',
+    change: {
+      on,
+      ...(limitSec !== null && { limitMs: limitSec * 1000 }),
+      ...(streams !== null && { streams }),
+      ...(transcript !== null && { transcript }),
+    },
   };
 }
 

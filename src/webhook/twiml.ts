@@ -159,6 +159,7 @@ function gather(verb: Verb): Gather {
     timeoutSec,
     prompts: nested.flat(),
     ...(betweenKeysSec !== timeoutSec && { betweenKeysSec }),
+    ...(!verb.flag('log', true) && { redact: true }),
     next: verb.followUp('action'),
     nextWhenEmpty: verb.flag('actionOnEmptyResult', false),
   };

@@ -106,6 +106,7 @@ export function bodyFor({ path, method }: DescribedOperation): object {
   if (path === '/v1/organizations') return { name: 'New' };
   if (path === '/v1/simulator/calls') return { to: '+15550009999' };
   if (path.endsWith('/dtmf')) return { digits: '1' };
+  if (path.endsWith('/redact')) return { on: true };
   if (path.endsWith('/transfer')) return { to: '+15551234567' };
   if (path.endsWith('/redirect')) return { actions: [] };
   if (method === 'PATCH') return { name: 'Taken over' };

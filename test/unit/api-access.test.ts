@@ -36,6 +36,7 @@ describe('every operation', () => {
         'DELETE /v1/calls/{id}',
         'POST /v1/calls/{id}/hangup',
         'POST /v1/calls/{id}/dtmf',
+        'POST /v1/calls/{id}/redact',
         'POST /v1/calls/{id}/transfer',
         'POST /v1/calls/{id}/redirect',
         'GET /v1/calls/{id}/trace',
@@ -188,9 +189,10 @@ describe('every operation', () => {
       if (/^.v1.(organizations|rejected-invites|events|doctor)/.test(operation.path)) continue; // these have a test of their own
       const forAdmins = operation.description.includes('Requires the role `admin`');
       const reads = operation.method === 'GET' && operation.path !== '/v1/api-keys';
-      const callsOnly = /\/(hangup|dtmf|transfer|redirect|pause|resume|outbound-calls|transcribe|simulate)$/.test(
-        operation.path,
-      );
+      const callsOnly =
+        /\/(hangup|dtmf|redact|transfer|redirect|pause|resume|outbound-calls|transcribe|simulate)$/.test(
+          operation.path,
+        );
       expect(forAdmins, where).toBe(!reads && !callsOnly);
       const asMember = await ask(operation, { key: member }, absentId);
       expect(asMember.status === 403, where).toBe(forAdmins);

@@ -33,6 +33,7 @@ describe('the actions', () => {
     leave: {},
     conference: { name: 'r' },
     relay: { url: 'wss://example.com' },
+    redact: { on: true },
     transfer: { to: '+15551234567' },
     redirect: { url: 'https://example.com' },
     reject: {},

@@ -118,6 +118,7 @@ describe('every operation', () => {
     const commands: [string, object][] = [
       ['hangup', {}],
       ['dtmf', { digits: '1' }],
+      ['redact', { on: true, max_s: 60 }],
       ['transfer', { to: '+15557654321' }],
       ['redirect', { actions: [{ action: 'hangup' }] }],
       ['recording/pause', {}],

@@ -7,6 +7,8 @@ import type { DiskConnection } from '../../recording/disk-connection.js';
 import { SessionRecordings } from '../session/session-recordings.js';
 
 const frameMs = 20;
+/** What the participants said during a pause is in the mix a little later. */
+const afterPauseMs = 100;
 /** After a stall of the thread, at most this many missed frames are made up at once. */
 const mostLate = 10;
 
@@ -33,11 +35,13 @@ export class RoomRecording {
     });
     let timestamp = 0;
     let dueMs = now() + frameMs;
+    let pausedUntilMs = Number.NEGATIVE_INFINITY;
     const entry = clock.add((nowMs) => {
       if (nowMs - dueMs > mostLate * frameMs) dueMs = nowMs;
       while (dueMs <= nowMs + 0.5) {
         ear.take(frame, 0, roomFrame);
-        recordings.pause(1, room.recording === 'pause');
+        if (room.recording === 'pause') pausedUntilMs = nowMs + afterPauseMs;
+        recordings.pause(1, nowMs < pausedUntilMs);
         recordings.fromPhone(timestamp, frame, 'PCMU', nowMs);
         timestamp = (timestamp + roomFrame) >>> 0;
         dueMs += frameMs;

@@ -12,6 +12,8 @@ export interface ForkHooks {
   /** An exception in our own code; the fork is ended. */
   fault(error: unknown): void;
   event(event: AgentEvent): void;
+  /** The fork gets silence at this moment. */
+  redacted(): boolean;
   /** Called once. */
   ended(end: AgentEnd): void;
 }
@@ -77,9 +79,10 @@ export class AgentFork implements Listener {
         delete this.encode.caller;
         delete this.encode.agent;
       }
+      const heard = this.hooks.redacted() ? new Uint8Array(frame.length).fill(sampleFormatOf[codec].silence) : frame;
       const sinceStartMs = Math.max(0, atMs - this.startedMs);
-      if (this.mixer) this.mixer.push(track, frame, codec, sinceStartMs);
-      else this.send(track, frame, sinceStartMs);
+      if (this.mixer) this.mixer.push(track, heard, codec, sinceStartMs);
+      else this.send(track, heard, sinceStartMs);
     } catch (error) {
       this.fail(error);
     }

@@ -19,6 +19,8 @@ export interface ListenersParts extends ListenerStreamParts {
 
 export class SessionListeners {
   readonly lines: ListenerStreams;
+  /** Forks get silence. */
+  redacted = false;
   private readonly forks = new Map<number, AgentFork>();
   private readonly taps = new Map<number, AudioTap>();
 
@@ -37,6 +39,7 @@ export class SessionListeners {
       codec,
       {
         fault: (error) => parts.fault('agent', error),
+        redacted: () => this.redacted,
         event: (event) => parts.agentEvent(id, event),
         ended: (end) => {
           this.forget(id, fork);

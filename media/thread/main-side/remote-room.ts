@@ -6,7 +6,7 @@ import {
   type MediaSession,
   type PlayEnd,
   type Recording,
-  type RecordOptions,
+  type RoomRecordOptions,
   type RoomSeat,
 } from '../../engine.js';
 import { failedRecording, RemoteSession } from './remote-session.js';
@@ -59,7 +59,7 @@ export class RemoteRoom implements MediaRoom {
     this.room.beep(kind);
   }
 
-  record(options: Pick<RecordOptions, 'path' | 'maxMs'>): Recording {
+  record(options: RoomRecordOptions): Recording {
     const { room, memory } = this;
     room.recording = 'go';
     const begin = async () => this.recordingWorker().threadClient.ask('recordRoom', { room: memory, options }, null);

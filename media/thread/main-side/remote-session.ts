@@ -19,6 +19,7 @@ import {
   type Recording,
   type RecordingEnd,
   type RecordOptions,
+  type RedactedMedia,
   type Tap,
   type TapOptions,
 } from '../../engine.js';
@@ -130,6 +131,10 @@ export class RemoteSession implements MediaSession {
       pause: (paused) => this.worker.post({ kind: 'pauseRecording', session: this.id, activity, paused }),
       stop: () => this.stopActivity(activity, ended),
     };
+  }
+
+  redact(what: RedactedMedia): void {
+    this.worker.post({ kind: 'redact', session: this.id, what });
   }
 
   bridge(other: MediaSession, options: BridgeOptions): Bridge {

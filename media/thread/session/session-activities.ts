@@ -14,6 +14,7 @@ import {
   type PlayEnd,
   type RecordingEnd,
   type RecordOptions,
+  type RedactedMedia,
 } from '../../engine.js';
 import type { DiskConnection } from '../../recording/disk-connection.js';
 import type { RtpView } from '../../rtp/packet.js';
@@ -147,6 +148,10 @@ export class SessionActivities implements BridgedSession {
     );
   }
 
+  redact(what: RedactedMedia): void {
+    this.recordings.redact(what, this.parts.now());
+  }
+
   pauseRecording(activity: number, paused: boolean): void {
     this.recordings.pause(activity, paused);
   }
@@ -170,6 +175,7 @@ export class SessionActivities implements BridgedSession {
 
   /** A packet from the phone as it arrived. */
   packet(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean): void {
+    if (codec === 'event') this.recordings.keySounds(this.parts.now());
     this.bridged?.packet(packet, payload, codec, restarted);
   }
 

@@ -23,6 +23,7 @@ import {
   type PlayEnd,
   type RecordingEnd,
   type RecordOptions,
+  type RedactedMedia,
   type TapEnd,
   type TapOptions,
 } from '../../engine.js';
@@ -286,6 +287,11 @@ export class PhoneSession implements FromPhoneHooks, RtpSenderHooks, RtpSocketHa
   endActivity(activity: number): void {
     this.activities.endActivity(activity);
     this.listeners.endTap(activity);
+  }
+
+  redact(what: RedactedMedia): void {
+    this.activities.redact(what);
+    this.listeners.redacted = what.audio && what.streams;
   }
 
   pauseRecording(activity: number, paused: boolean): void {

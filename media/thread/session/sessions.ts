@@ -102,6 +102,7 @@ export class ThreadSessions {
     else if (order.kind === 'startAgent') session?.startAgent(order.agent);
     else if (order.kind === 'abortAgent') session?.abortAgent(order.agent);
     else if (order.kind === 'endActivity') session?.endActivity(order.activity);
+    else if (order.kind === 'redact') session?.redact(order.what);
     else if (order.kind === 'pauseRecording') session?.pauseRecording(order.activity, order.paused);
     else session?.agents.command(order.agent, order.command);
   }

@@ -26,6 +26,7 @@ export const configSchemas: Readonly<Record<string, object>> = {
     events_url: Type.Optional(Type.String({ minLength: 1, maxLength: 2048 })),
     format: Type.Optional(oneOf(['json', 'twiml', 'texml', 'plivo', 'ncco'])),
     method: Type.Optional(oneOf(['GET', 'POST'])),
+    redact_dtmf: Type.Optional(Type.Boolean()),
     status_callback_url: Type.Optional(Type.String({ minLength: 1, maxLength: 2048 })),
     wss_map: Type.Optional(Type.Record(Type.String(), Type.String({ minLength: 1, maxLength: 2048 }))),
   }),

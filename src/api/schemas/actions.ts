@@ -3,6 +3,7 @@ import {
   maxActions,
   maxHintsLength,
   maxQueueSize,
+  maxRedactionSec,
   maxRoomName,
   maxSeats,
   maxTextLength,
@@ -68,6 +69,7 @@ export const actionFields = {
         description: 'Prompts that are spoken or played while the input is awaited.',
       }),
     ),
+    redact: flag('Whether the input is kept out of the record, recordings and events; `url` gets it. Default false.'),
     url: next,
   },
   record: {
@@ -186,6 +188,17 @@ export const actionFields = {
     ),
     custom: Type.Optional(Type.Record(Type.String(), Type.String(), { description: 'Sent in `setup`.' })),
     result_url: next,
+  },
+  redact: {
+    action: action('redact'),
+    on: Type.Boolean({ description: 'Whether a passage that is not stored begins or ends.' }),
+    max_s: seconds(1, maxRedactionSec, 'The passage ends by itself after this many seconds. Default 300.'),
+    transcript: Type.Optional(
+      oneOf(['numbers', 'all'], {
+        description: 'Whether the transcript loses numbers or all words. Default `numbers`.',
+      }),
+    ),
+    streams: flag('Whether streams that only listen get silence too. Default false.'),
   },
   transfer: { action: action('transfer'), to: text('The transfer target: an E.164 number or a SIP URI.') },
   redirect: { action: action('redirect'), url: text('The http(s) URL that is requested for the next actions.') },

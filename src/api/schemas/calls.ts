@@ -1,4 +1,5 @@
 import { hangupCauses } from '../../../sip/cause.js';
+import { maxRedactionSec } from '../../webhook/actions.js';
 import { patterns } from './patterns.js';
 import { body, freeObject, nullable, oneOf, ref, Type, time, uuid } from './types.js';
 
@@ -278,6 +279,27 @@ export const dtmfBody = body({
     pattern: patterns.keys,
     description: 'The keys to send: `0-9 A-D * #`; `w` is a pause of half a second.',
   }),
+});
+
+export const redactBody = body({
+  on: Type.Boolean({ description: 'Whether the passage begins or ends.' }),
+  max_s: Type.Optional(
+    Type.Number({
+      minimum: 1,
+      maximum: maxRedactionSec,
+      description: 'The passage ends by itself after this many seconds. Default 300.',
+    }),
+  ),
+  transcript: Type.Optional(
+    oneOf(['numbers', 'all'], {
+      description: 'Whether the transcript loses numbers, as digits and as words, or all words. Default `numbers`.',
+    }),
+  ),
+  streams: Type.Optional(
+    Type.Boolean({
+      description: 'Whether streams that only listen (`<Start><Stream>`) get silence too. Default false.',
+    }),
+  ),
 });
 
 export const transferBody = body({

@@ -182,12 +182,32 @@ export const eventTypes: Record<Described, readonly [when: string, data: Fields]
   'dtmf.received': [
     'A key was pressed.',
     {
-      digit: text('The key'),
+      digit: Optional(text('The key; absent when it is redacted')),
+      redacted: Optional(flag('The key is not stored')),
       method: oneOf(['rfc4733', 'info', 'inband'], { description: 'How it came' }),
       duration_ms: Optional(ms('How long it was pressed')),
     },
   ],
-  'dtmf.sent': ['Keys were sent.', { digits: text('The keys'), source: text('Who sent them') }],
+  'dtmf.sent': [
+    'Keys were sent.',
+    {
+      digits: Optional(text('The keys; absent when they are redacted')),
+      redacted: Optional(flag('The keys are not stored')),
+      source: text('Who sent them'),
+    },
+  ],
+  'redaction.started': [
+    'A passage began whose keys, spoken numbers and audio are not stored.',
+    { source: text('Who asked for it: `api`, `agent`, `gather`, or `bridge`: the other call of a bridge') },
+  ],
+  'redaction.ended': [
+    'The redacted passage ended.',
+    {
+      reason: text('`stopped`, `limit` or `call_ended`'),
+      from_ms: ms('Its begin, counted from the answer'),
+      to_ms: ms('Its end, counted from the answer'),
+    },
+  ],
   'mark.reached': [
     'A mark of the agent was played or cleared.',
     { name: text('The name of the mark'), cleared: flag('Whether it was cleared before it was played') },

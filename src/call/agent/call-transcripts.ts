@@ -188,9 +188,8 @@ class ConversationTranscript {
         (signal) => transcribeSamples(this.engine, audio, signal, { ...this.expected, use: 'transcript' }),
       );
       if (text === '') return;
-      call.transcript.add({ speaker, text, beganMs });
       const startedAt = new Date(Date.now() - Math.round(nowMs() - beganMs)).toISOString();
-      call.event('transcript.final', { speaker, text, started_at: startedAt, duration_ms: Math.round(durationMs) });
+      call.said({ speaker, text, beganMs }, { started_at: startedAt, duration_ms: Math.round(durationMs) });
     } catch (error) {
       const isKnown = error instanceof TranscriptionError || error instanceof DeadlineError;
       this.#leftOut(speaker, durationMs, isKnown ? error.message : 'The words could not be understood.');

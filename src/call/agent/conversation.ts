@@ -73,8 +73,7 @@ export class AgentConversation implements Application {
     this.agent.onEvent(
       call.guarded((event) => {
         if (event.type !== 'transcript' || !call.transcript.isWrittenBy('provider', event.speaker)) return;
-        call.transcript.add(event);
-        call.event('transcript.final', { speaker: event.speaker, text: event.text });
+        call.said(event);
       }),
     );
   }
@@ -99,6 +98,9 @@ export class AgentConversation implements Application {
         void carryOut(command, 'agent', party, limits.transferTimeoutMs);
         return;
       }
+      case 'redaction':
+        void carryOut({ kind: 'redaction', ...event.change }, 'agent', party, limits.transferTimeoutMs);
+        return;
       case 'queue':
         call.event('agent.warning', queueWarning(event));
         return;

@@ -54,6 +54,8 @@ export class Conference {
   private take: PartialRecording | null = null;
   private sequence = 1;
   private looking: NodeJS.Timeout | null = null;
+  /** Stop following the redacted passages of the participants. */
+  private readonly unobserve = new Map<Participant, () => void>();
 
   constructor(
     readonly id: string,
@@ -77,6 +79,7 @@ export class Conference {
   /** The participant hears the others, or music until a second one enters. `resumed`: it was in the conference before, at this or another node. */
   enter(participant: Participant, resumed: ResumedStay | null = null): void {
     this.participants.push(participant);
+    this.unobserve.set(participant, participant.call.redaction?.observe(() => this.redactRecording()) ?? (() => {}));
     const { muted, label, action } = participant;
     participant.event('conference.joined', {
       ...(label === null ? {} : { label }),
@@ -92,13 +95,17 @@ export class Conference {
   /** The same call enters again, because it lost its way here: what it had is taken away, and nobody hears of it. */
   forget(participant: Participant): void {
     this.participants = this.participants.filter((each) => each !== participant);
+    this.unfollow(participant);
     participant.remove('moved');
   }
 
   /** This node gives the conference away: its participants find it again at another one. Idempotent. */
   giveAway(): void {
     this.close();
-    for (const participant of this.participants) participant.remove('moved');
+    for (const participant of this.participants) {
+      this.unfollow(participant);
+      participant.remove('moved');
+    }
     this.participants = [];
   }
 
@@ -106,6 +113,7 @@ export class Conference {
   leave(participant: Participant, reason: 'left' | 'kicked' | 'lost'): void {
     if (!this.participants.includes(participant)) return; // it moved
     this.participants = this.participants.filter((each) => each !== participant);
+    this.unfollow(participant);
     const how = reason === 'kicked' ? 'kicked' : 'left';
     if (reason !== 'lost')
       participant.event('conference.left', { reason: this.endedBy === null ? how : 'conference_ended' });
@@ -185,6 +193,7 @@ export class Conference {
     if (!action.record || this.take !== null) return;
     const take = host.takes.begin(call, this.room, 'conference', { tracks: 'phone' });
     this.take = take;
+    this.redactRecording();
     const tell = (status: 'in-progress' | 'completed' | 'absent', recording: PartialRecording['begun']) => {
       if (!action.recordingStatus?.events.includes(status)) return;
       const fields = recordingStatusFields(status, recording, 'Conference');
@@ -192,6 +201,17 @@ export class Conference {
     };
     tell('in-progress', take.begun);
     void take.made.then((made) => tell(made.error === null && made.durationMs > 0 ? 'completed' : 'absent', made));
+  }
+
+  private unfollow(participant: Participant): void {
+    this.unobserve.get(participant)?.();
+    this.unobserve.delete(participant);
+    this.redactRecording();
+  }
+
+  /** The recording is silent during a redacted passage of any participant. */
+  private redactRecording(): void {
+    this.take?.pause(this.participants.some(({ call }) => call.redaction?.isOpen ?? false));
   }
 
   private look(): void {

@@ -2,6 +2,7 @@ import { MediaError, type MediaSession } from '../../../media/engine.js';
 import type { HangupSource } from '../../store/database/tables.js';
 import type { CallCommand, CommandResult } from '../core/command.js';
 import type { CallParty } from '../party/party.js';
+import { defaultPassage } from '../redaction/redaction.js';
 import type { RequestedRecordings } from './requested-recordings.js';
 import { transfer } from './transfer.js';
 
@@ -35,7 +36,10 @@ export async function carryOut(
     case 'dtmf':
       try {
         await sendKeys(session, command.digits);
-        call.event('dtmf.sent', { digits: command.digits, source });
+        call.event('dtmf.sent', {
+          ...(call.redaction.hidesKey() ? { redacted: true } : { digits: command.digits }),
+          source,
+        });
         return { ok: true };
       } catch (error) {
         return {
@@ -47,6 +51,13 @@ export async function carryOut(
     case 'recording':
       if (call.recording === null) return { ok: false, code: 'failed', message: 'The call is not being recorded.' };
       call.recording.pause(command.paused);
+      return { ok: true };
+    case 'redaction':
+      if (!command.on) call.redaction.stop();
+      else {
+        const { on: _, kind: __, ...terms } = command;
+        call.redaction.start(source, { ...defaultPassage, ...terms });
+      }
       return { ok: true };
     case 'begin_recording':
     case 'change_recording':

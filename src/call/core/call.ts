@@ -1,4 +1,5 @@
 import { performance } from 'node:perf_hooks';
+import type { Spoken } from '../../../media/agents/agent.js';
 import type { MediaEvent, MediaSession, MediaStats } from '../../../media/engine.js';
 import { Cookies } from '../../../net/cookies.js';
 import type { CallLeg, UnfinishedDialog } from '../../../sip/leg.js';
@@ -7,6 +8,7 @@ import type { TraceEntry } from '../../store/calls/call-records.js';
 import type { Calls } from '../../store/calls/calls.js';
 import type { EventType } from '../../store/calls/event-types.js';
 import type { Direction, HangupSource } from '../../store/database/tables.js';
+import { Redaction } from '../redaction/redaction.js';
 import { TerminalSummary } from './call-summary.js';
 import type { CallCommand, CommandResult } from './command.js';
 import type { AgentConnect, EndedCall } from './ended-call.js';
@@ -73,6 +75,8 @@ export class Call {
   /** Cookies of its webhooks. */
   readonly cookies = new Cookies();
   readonly transcript = new Transcript();
+  /** What of it is kept out of the record. */
+  readonly redaction: Redaction;
 
   readonly #records: Calls;
   readonly #direction: Direction;
@@ -103,6 +107,11 @@ export class Call {
     this.#funds = begun.funds;
 
     this.id = begun.id;
+    this.redaction = new Redaction({
+      event: (type, data) => this.event(type, data),
+      sinceAnswerMs: () => (this.#answeredAtMs === null ? 0 : this.#since(this.#answeredAtMs)),
+      clockMs: () => performance.timeOrigin + performance.now(),
+    });
     this.signal = this.#abort.signal;
     this.ended = new Promise((resolve) => {
       this.#resolveEnded = resolve;
@@ -124,6 +133,13 @@ export class Call {
 
   event(type: EventType, data: Record<string, unknown> = {}): void {
     this.#records.event(this.id, type, data);
+  }
+
+  /** An utterance whose words are known: a line of the transcript, and an event with `more`. `beganMs` as in `AgentEvent`. */
+  said({ speaker, text, beganMs }: Spoken & { beganMs?: number }, more: Record<string, unknown> = {}): void {
+    const line = { speaker, text: this.redaction.textOf(text, beganMs) };
+    this.transcript.add({ ...line, ...(beganMs !== undefined && { beganMs }) });
+    this.event('transcript.final', { ...line, ...more });
   }
 
   /** Saves the state of a dialog or of a pending INVITE, so that the next process can end it if this one dies. */
@@ -261,6 +277,7 @@ export class Call {
   end(reason: Ending): void {
     if (this.#ending !== null) return;
     const ending = this.#settled ?? reason;
+    this.redaction.close();
     this.#ending = ending;
     this.#endedAtMs = performance.now();
     this.#stopFunding?.();

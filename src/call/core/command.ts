@@ -1,3 +1,4 @@
+import type { RedactionChange } from '../../../media/agents/agent.js';
 import type { Action, FollowUp, StatusCallback } from '../../webhook/actions.js';
 
 /** Commands for a running call, from the API, agents and webhooks. JSON. */
@@ -8,6 +9,8 @@ export type CallCommand =
   | { kind: 'transfer'; to: string; replaces?: string }
   /** While paused, the recording gets silence. */
   | { kind: 'recording'; paused: boolean }
+  /** Begins or ends a passage whose keys, spoken numbers and audio are not stored. */
+  | ({ kind: 'redaction' } & RedactionChange)
   /** Begins a recording of its own. `endpointId`: whose secret signs the status callbacks. */
   | {
       kind: 'begin_recording';

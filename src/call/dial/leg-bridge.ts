@@ -63,7 +63,11 @@ export class LegBridge implements Application {
         this.#resolveEnded('replaced');
         return;
       }
-      void this.#bridge.ended.then(({ by }) => this.#resolveEnded(by));
+      const unlink = first.call.redaction.link(second.call.redaction);
+      void this.#bridge.ended.then(({ by }) => {
+        unlink();
+        this.#resolveEnded(by);
+      });
       if (options.lendSecond !== undefined) options.lendSecond(this.#ofSecond);
       else second.control.connect(this.#ofSecond).catch(() => {}); // its call has just ended, and the bridge with it
     }

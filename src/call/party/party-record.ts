@@ -24,9 +24,18 @@ export function recordMedia(event: MediaEvent, call: Call, role: PartyRole): voi
   else if (event.type === 'cleared') call.event('audio.cleared', clearedFacts(event));
 }
 
+/** In place of keys. */
+const redacted = { redacted: true };
+
 export function recordKey({ digit, method }: Key, durationMs: number | null, call: Call, role: PartyRole): void {
-  if (role === 'agent') call.event('dtmf.sent', { digits: digit, source: 'agent' });
-  else call.event('dtmf.received', { digit, method, ...(durationMs === null ? {} : { duration_ms: durationMs }) });
+  const isHidden = call.redaction.hidesKey(durationMs);
+  if (role === 'agent') call.event('dtmf.sent', { ...(isHidden ? redacted : { digits: digit }), source: 'agent' });
+  else
+    call.event('dtmf.received', {
+      ...(isHidden ? redacted : { digit }),
+      method,
+      ...(durationMs === null ? {} : { duration_ms: durationMs }),
+    });
 }
 
 export function recordHold(isHeld: boolean, call: Call, by: PartyRole): void {

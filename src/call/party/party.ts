@@ -35,6 +35,7 @@ export abstract class CallParty {
   readonly control = new MediaControl(() => this.session);
   #session: MediaSession | null = null;
   #unsubscribe: () => void = () => {};
+  #uncover: () => void = () => {};
   #leg: CallLeg | null = null;
   #resolveHungUp!: (end: LegEnd) => void;
   /** Resolves when the leg that the party has then ends. A leg that another one replaced does not count. */
@@ -97,6 +98,7 @@ export abstract class CallParty {
     const { call } = this;
     this.#session = session;
     this.#held = session.held;
+    this.#uncover = call.redaction.cover(session);
     this.#unsubscribe = session.onEvent(call.guarded((event) => this.#heard(event)));
     void session.lost.then(
       call.guarded((how) => {
@@ -114,6 +116,7 @@ export abstract class CallParty {
     this.#session = null;
     this.#held = null;
     this.#unsubscribe();
+    this.#uncover();
     await session?.close();
   }
 

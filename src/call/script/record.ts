@@ -89,8 +89,7 @@ function transcribe(
     try {
       const text = (await engine?.transcribe({ path: file, format: 'wav' }, signal))?.text ?? null;
       if (text !== null && text !== '') {
-        if (call.ending === null) call.transcript.add({ speaker: 'caller', text });
-        call.event('transcript.final', { speaker: 'caller', text });
+        call.said({ speaker: 'caller', text });
       }
       return transcribedQuestion(made, text);
     } catch (error) {

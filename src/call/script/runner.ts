@@ -178,6 +178,9 @@ export class Script implements Application, ScriptContext {
       case 'dtmf':
         await this.#command({ kind: 'dtmf', digits: action.digits });
         return null;
+      case 'redact':
+        await this.#command({ kind: 'redaction', ...action.change });
+        return null;
       case 'transfer':
         await this.#command({ kind: 'transfer', to: action.to });
         return null;
@@ -259,6 +262,7 @@ export class Script implements Application, ScriptContext {
         ? null
         : webhook.ask(action.next, connectedQuestion('failed', error.message, 0), signal);
     }
+    if (endpoint.providerConfig.redact_dtmf === true) party.call.redaction.redactEveryKey();
     if (endpoint.type !== 'webhook') return connectStep(this, action, endpoint, last, signal);
     webhook.client = new Webhook(endpoint, deps.http, party.call.cookies);
     return webhook.ask(null, startQuestion(party.facts, party.headers), signal);

@@ -25,6 +25,8 @@ const phases = {
   'barge_in.detected': 'running',
   'dtmf.received': 'running',
   'dtmf.sent': 'running',
+  'redaction.started': 'running',
+  'redaction.ended': 'any',
   'mark.reached': 'running',
   'audio.cleared': 'running',
   'transfer.started': 'running',

@@ -35,14 +35,14 @@ export function offlineEngine(
   const files = new RecognitionPool({ ...common, threads: 1, mostWaiting: mostFiles, runLimitMs: fileLimitMs });
   return {
     prepare: () => utterances.start(),
-    async transcribe({ path, format }, signal, { language, use = 'file' } = {}) {
+    async transcribe(audio, signal, { language, use = 'file' } = {}) {
       if (language !== undefined && !/^en(-|$)/i.test(language))
         throw new TranscriptionError(
           `The offline recognition understands English only, not "${language}": set TRUNKLINE_TRANSCRIPTION_URL to a server for other languages`,
         );
       try {
         const pool = use === 'file' ? files : utterances;
-        const { text } = await pool.recognize({ path, format }, signal, use === 'transcript');
+        const { text } = await pool.recognize(audio, signal, use === 'transcript');
         return { text, model };
       } catch (error) {
         if (signal.aborted) throw error;

@@ -1,7 +1,7 @@
+import type { AudioFile } from '../engine.js';
 import {
   type RecognitionThread,
   type RecognitionThreadData,
-  type RecognitionWork,
   type RecognizedSpeech,
   recognitionThread,
 } from './recognition-thread.js';
@@ -50,11 +50,7 @@ export class RecognitionPool {
   }
 
   /** Rejects with `RecognitionBusy`, with the reason of `signal` at once when it aborts, or with an error of one sentence. */
-  recognize(
-    file: Omit<RecognitionWork, 'cancelled'>,
-    signal: AbortSignal,
-    isYielding = false,
-  ): Promise<RecognizedSpeech> {
+  recognize(file: AudioFile, signal: AbortSignal, isYielding = false): Promise<RecognizedSpeech> {
     const queue = isYielding ? this.#yielding : this.#queue;
     return new Promise((resolve, reject) => {
       if (signal.aborted) return reject(signal.reason);

@@ -1,14 +1,13 @@
 import { builtModule } from '../../../config/built.js';
 import { JobThread } from '../../speech/job-thread.js';
+import type { AudioFile } from '../engine.js';
 import type { EngineKind } from './packages.js';
 
 /** One file to recognize. */
-export interface RecognitionWork {
-  path: string;
-  format: string;
+export type RecognitionWork = AudioFile & {
   /** One 32 bit number; not 0: nobody waits any more, and the thread stops at the next spoken part. */
   cancelled: SharedArrayBuffer;
-}
+};
 
 export interface RecognizedSpeech {
   text: string;

@@ -34,8 +34,9 @@ parentPort?.on('message', async (work: RecognitionWork) => {
   }
 });
 
-async function recognize({ path, format, cancelled }: RecognitionWork): Promise<RecognizedSpeech> {
-  const audio = await decoded(await readFile(path), format);
+async function recognize(work: RecognitionWork): Promise<RecognizedSpeech> {
+  const { format, cancelled } = work;
+  const audio = await decoded('bytes' in work ? work.bytes : await readFile(work.path), format);
   if (lengthSec(audio) > maxSeconds) throw new Error(`The audio is longer than ${maxSeconds / 60} minutes.`);
   const samples = floats(monoSamples(audio, recognitionHz, maxSeconds));
   const flag = new Int32Array(cancelled);

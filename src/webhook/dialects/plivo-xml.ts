@@ -60,15 +60,15 @@ export const plivoXml: XmlDialect = {
     },
     GetDigits: {
       as: 'Gather',
-      same: ['action', 'method', 'timeout', 'numDigits'],
+      same: ['action', 'method', 'timeout', 'numDigits', 'log'],
       attributes: { finishOnKey, digitTimeout: 'betweenKeys' },
-      harmless: ['redirect', 'log', 'retries'],
+      harmless: ['redirect', 'retries'],
       defaults: { betweenKeys: '2', numDigits: '99' },
       rebuild: repeated,
     },
     GetInput: {
       as: 'Gather',
-      same: ['action', 'method', 'numDigits', 'hints', 'language', 'speechModel', 'profanityFilter'],
+      same: ['action', 'method', 'numDigits', 'hints', 'language', 'speechModel', 'profanityFilter', 'log'],
       attributes: {
         finishOnKey,
         inputType: 'input',
@@ -78,7 +78,7 @@ export const plivoXml: XmlDialect = {
         interimSpeechResultsCallback: 'partialResultCallback',
         interimSpeechResultsCallbackMethod: 'partialResultCallbackMethod',
       },
-      harmless: ['redirect', 'log'],
+      harmless: ['redirect'],
       defaults: { timeout: '15', betweenKeys: '2', speechTimeout: '2', numDigits: '32' },
     },
     Record: {

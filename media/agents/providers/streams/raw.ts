@@ -121,6 +121,10 @@ class RawConversation extends StreamConversation {
         else sink.event({ type: 'transfer', to });
         return;
       }
+      case 'redact':
+        if (typeof fields.on !== 'boolean') sink.garbage('bad_field', 'The agent sent redact without "on".');
+        else sink.event({ type: 'redaction', change: { on: fields.on } });
+        return;
       case 'hangup':
         sink.event({ type: 'hangup' });
         return;

@@ -16,7 +16,7 @@ import { askedDays, trendDays } from '../../request/days.js';
 import { phoneNumberOf } from '../../request/phone-number.js';
 import { type Route, route } from '../../route.js';
 import { targetProblem } from '../../rules/targets.js';
-import { callsQuery, dtmfBody, redirectBody, traceQuery, transferBody } from '../../schemas/calls.js';
+import { callsQuery, dtmfBody, redactBody, redirectBody, traceQuery, transferBody } from '../../schemas/calls.js';
 import { idParams, ref, Type } from '../../schemas/types.js';
 
 export interface CallRoutesOptions {
@@ -147,6 +147,29 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
           kind: 'dtmf',
           digits: body.digits.replace(/[a-d]/g, (key) => key.toUpperCase()),
         }),
+    }),
+    route({
+      method: 'POST',
+      path: '/v1/calls/:id/redact',
+      operationId: 'redactCall',
+      tag,
+      summary: 'Redact a passage',
+      description:
+        'Begins or ends a passage of an answered call, for card numbers, PINs and the like. Meanwhile keys and spoken numbers are not in events, transcript and webhooks, and recordings are silent in both directions; the agent, and the webhook that gathers, still get them. The events `redaction.started` and `redaction.ended` say when. Beginning again replaces the options and restarts the limit; ending twice has no effect.',
+      access: 'member',
+      params: idParams,
+      body: redactBody,
+      answer: callAnswer,
+      errors: ['CALL_ALREADY_ENDED', 'CALL_NOT_ANSWERED', 'CALL_COMMAND_FAILED'],
+      handle: ({ params, body, caller }) => {
+        const { on, max_s: limitSec, transcript, streams } = body;
+        const terms = {
+          ...(limitSec !== undefined && { limitMs: limitSec * 1000 }),
+          ...(transcript !== undefined && { transcript }),
+          ...(streams !== undefined && { streams }),
+        };
+        return command(options, caller, params.id, { kind: 'redaction', ...(on ? { on, ...terms } : { on }) });
+      },
     }),
     route({
       method: 'POST',

@@ -20,7 +20,8 @@ export async function gather(script: ScriptContext, action: Gather, signal: Abor
           ...(action.hints === null ? {} : { hints: action.hints }),
         })
       : null;
-  const input = await inputOf(script, action, hearing, signal);
+  const endRedaction = action.redact ? script.party.call.redaction.begin('gather') : null;
+  const input = await inputOf(script, action, hearing, signal).finally(() => endRedaction?.());
   const isEmpty = input.digits === '' && input.speech === null;
   if (action.next === null || (isEmpty && !action.nextWhenEmpty)) return null;
   return script.webhook.ask(action.next, gatheredQuestion(input), signal);

@@ -1,8 +1,6 @@
-import { rm } from 'node:fs/promises';
 import type { Recording } from '../../../../media/engine.js';
 import { DeadlineError, withDeadline } from '../../../../net/deadline.js';
 import { type ExpectedSpeech, type TranscriptionEngine, TranscriptionError } from '../../../transcription/engine.js';
-import { speechFile } from '../../../transcription/spoken-samples.js';
 import type { CallParty } from '../../party/party.js';
 
 /** Longest input, including the prompts before it. */
@@ -19,7 +17,6 @@ export class SpeechInput {
   /** Resolves with false when the phone is silent after speech, and with true when nothing more can be heard of it. */
   readonly isOver: Promise<boolean>;
   private readonly recording: Recording;
-  private readonly file: string;
   private readonly over = new AbortController();
 
   constructor(
@@ -27,7 +24,6 @@ export class SpeechInput {
     engine: TranscriptionEngine,
     { speechTimeoutSec, ...expected }: { speechTimeoutSec: number } & ExpectedSpeech,
   ) {
-    this.file = speechFile();
     engine.prepare?.();
     let stopListening = () => {};
     this.begun = new Promise((resolve) => {
@@ -36,7 +32,7 @@ export class SpeechInput {
       });
     });
     this.recording = party.session.record({
-      path: this.file,
+      path: null,
       maxMs,
       tracks: 'phone',
       silence: { beforeMs: maxMs, afterMs: Math.max(500, speechTimeoutSec * 1000) },
@@ -53,14 +49,14 @@ export class SpeechInput {
   }
 
   private async understand(engine: TranscriptionEngine, expected: ExpectedSpeech): Promise<string | null> {
-    const { file, over } = this;
+    const { over } = this;
     const { call } = this.party;
     try {
-      const { durationMs, error } = await this.recording.ended;
+      const { durationMs, error, wav } = await this.recording.ended;
       if (over.signal.aborted) return null;
       if (error !== null) this.failed(error);
-      if (error !== null || durationMs === 0) return null;
-      const audio = { path: file, format: 'wav' };
+      if (error !== null || durationMs === 0 || wav === undefined) return null;
+      const audio = { bytes: new Uint8Array(wav), format: 'wav' };
       // The input is also cancelled at the end of the call.
       const { text } = await withDeadline(
         recognitionLimitMs,
@@ -77,8 +73,6 @@ export class SpeechInput {
             : 'The words could not be understood.',
         );
       return null;
-    } finally {
-      await rm(file, { force: true }).catch(() => {});
     }
   }
 

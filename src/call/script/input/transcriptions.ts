@@ -41,11 +41,10 @@ export class Transcriptions {
     const expected = { speechTimeoutSec: pauseSec, ...expectedSpeech(action.language, action.hints) };
     const listening = new Listening(party, deps.transcription, expected, {
       said: (text) => {
-        if (party.call.transcript.isWrittenBy('action', 'caller')) {
-          party.call.transcript.add({ speaker: 'caller', text });
-          party.call.event('transcript.final', { speaker: 'caller', text });
-        }
-        report('transcription-content', { TranscriptionData: JSON.stringify({ transcript: text }), Final: 'true' });
+        const { call } = party;
+        if (call.transcript.isWrittenBy('action', 'caller')) call.said({ speaker: 'caller', text });
+        const transcript = call.redaction.textOf(text);
+        report('transcription-content', { TranscriptionData: JSON.stringify({ transcript }), Final: 'true' });
       },
     });
     const running: Running = {

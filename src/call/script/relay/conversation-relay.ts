@@ -255,8 +255,7 @@ class RelaySession {
   #wasSaid(speaker: 'caller' | 'agent', text: string): void {
     const { call } = this.script.party;
     if (call.ending !== null) return;
-    call.transcript.add({ speaker, text });
-    call.event('transcript.final', { speaker, text });
+    call.said({ speaker, text });
   }
 
   #speaks(name: 'agentSpeaking' | 'clientSpeaking', isOn: boolean): void {

@@ -1,0 +1,198 @@
+import { beforeEach, describe, expect, it, vi } from 'vitest';
+import type { RedactedMedia } from '../../media/engine.js';
+import { blanked } from '../../sip/trace.js';
+import { defaultPassage, Redaction } from '../../src/call/redaction/redaction.js';
+import { withoutNumbers } from '../../src/call/redaction/spoken-numbers.js';
+
+describe('numbers that were said', () => {
+  it.each([
+    ['my card is 4929 1234 5678 9012 thanks', 'my card is [redacted] thanks'],
+    ['four nine two nine, one two three four', '[redacted]'],
+    ['it expires oh three twenty-six', 'it expires [redacted]'],
+    ['double seven for ate one', '[redacted]'],
+    ['four nine um yes two nine', '[redacted]'], // misheard digits within the number
+    ['I want to go for a walk', 'I want to go for a walk'],
+    ['The answer is one', 'The answer is [redacted]'],
+    ['Meine Nummer ist einundzwanzig fünfundvierzig bitte', 'Meine Nummer ist [redacted] bitte'],
+    ['vier-zwei-eins', '[redacted]'],
+    ['mi número es treinta y cuatro cero dos', 'mi número es [redacted]'],
+    ['quatre-vingt-dix-sept, zéro deux', '[redacted]'],
+    ['ventitré quarantuno', '[redacted]'],
+    ['cartão meia dúzia sete', 'cartão [redacted]'],
+    ['eenentwintig', '[redacted]'],
+    ['девять пять два', '[redacted]'],
+    ['dziewięćdziesiąt pięć', '[redacted]'],
+    ['我的号码是四九二九，谢谢', '我的号码是[redacted]，谢谢'],
+    ['رقمي ٤٩٢٩', 'رقمي [redacted]'],
+    ['', ''],
+  ])('%s', (said, kept) => {
+    expect(withoutNumbers(said)).toBe(kept);
+  });
+});
+
+interface Scene {
+  redaction: Redaction;
+  events: [string, Record<string, unknown>][];
+  media: RedactedMedia[];
+}
+
+let nowMs = 0;
+beforeEach(() => {
+  nowMs = 100_000;
+  vi.useFakeTimers();
+  return () => vi.useRealTimers();
+});
+
+function scene(): Scene {
+  const events: Scene['events'] = [];
+  const media: RedactedMedia[] = [];
+  const redaction = new Redaction({
+    event: (type, data) => events.push([type, data]),
+    sinceAnswerMs: () => nowMs - 100_000,
+    clockMs: () => nowMs,
+  });
+  redaction.cover({ redact: (what) => media.push(what) });
+  return { redaction, events, media };
+}
+
+const numbers = { ...defaultPassage };
+const silent = { audio: true, streams: false, keys: false };
+const stored = { audio: false, streams: false, keys: false };
+
+describe('a redacted passage', () => {
+  it('is in the record with its begin and end, once for passages within each other', () => {
+    const { redaction, events, media } = scene();
+    nowMs += 1000;
+    const outer = redaction.begin('gather');
+    nowMs += 500;
+    redaction.start('api', { ...numbers, streams: true });
+    nowMs += 500;
+    outer();
+    expect(events).toEqual([['redaction.started', { source: 'gather' }]]);
+    nowMs += 1000;
+    redaction.stop();
+    redaction.stop();
+    expect(events[1]).toEqual(['redaction.ended', { reason: 'stopped', from_ms: 1000, to_ms: 3000 }]);
+    expect(events.length).toBe(2);
+    expect(media).toEqual([silent, { ...silent, streams: true }, { ...silent, streams: true }, stored]);
+  });
+
+  it('ends by itself at its limit; a second begin restarts it', () => {
+    const { redaction, events } = scene();
+    redaction.start('agent', { ...numbers, limitMs: 10_000 });
+    vi.advanceTimersByTime(9000);
+    redaction.start('agent', { ...numbers, limitMs: 10_000 });
+    vi.advanceTimersByTime(9999);
+    expect(redaction.isOpen).toBe(true);
+    vi.advanceTimersByTime(1);
+    expect(events.map(([type, { reason }]) => [type, reason])).toEqual([
+      ['redaction.started', undefined],
+      ['redaction.ended', 'limit'],
+    ]);
+  });
+
+  it('covers media that come later, and none any more that went', () => {
+    const { redaction } = scene();
+    redaction.start('api', numbers);
+    const later = vi.fn();
+    const uncover = redaction.cover({ redact: later });
+    expect(later.mock.calls).toEqual([[silent]]);
+    uncover();
+    redaction.stop();
+    expect(later).toHaveBeenCalledTimes(1);
+  });
+
+  it('ends in the record with the call, and stays redacted for what comes after', () => {
+    const { redaction, events, media } = scene();
+    redaction.start('api', numbers);
+    nowMs += 2000;
+    redaction.close();
+    redaction.close();
+    redaction.stop();
+    nowMs += 60_000;
+    expect(events.at(-1)).toEqual(['redaction.ended', { reason: 'call_ended', from_ms: 0, to_ms: 2000 }]);
+    expect(media).toEqual([silent]);
+    expect(redaction.textOf('one two')).toBe('[redacted]');
+    expect(redaction.hidesKey()).toBe(true);
+  });
+
+  it('hides keys that were pressed in it, also when they are released later', () => {
+    const { redaction } = scene();
+    expect(redaction.hidesKey(100)).toBe(false);
+    const end = redaction.begin('gather');
+    expect(redaction.hidesKey(100)).toBe(true);
+    nowMs += 1000;
+    end();
+    nowMs += 900;
+    expect(redaction.hidesKey(100)).toBe(false);
+    expect(redaction.hidesKey(1200)).toBe(true);
+  });
+
+  it('hides numbers of utterances that overlap it, by when they began', () => {
+    const { redaction } = scene();
+    nowMs += 30_000;
+    const beforeMs = nowMs - 5000;
+    const end = redaction.begin('gather');
+    nowMs += 4000;
+    expect(redaction.textOf('room five', beforeMs)).toBe('room [redacted]'); // it may have gone on into the passage
+    end();
+    nowMs += 2000;
+    expect(redaction.textOf('five', nowMs - 1000)).toBe('five');
+    expect(redaction.textOf('five', nowMs - 2500)).toBe('[redacted]');
+    expect(redaction.textOf('five')).toBe('[redacted]'); // when it began is not known
+    nowMs += 20_000;
+    expect(redaction.textOf('five')).toBe('five');
+  });
+
+  it('hides all words if so begun', () => {
+    const { redaction } = scene();
+    redaction.start('api', { ...numbers, transcript: 'all' });
+    expect(redaction.textOf('my mother is called Anna')).toBe('[redacted]');
+  });
+
+  it('counts for both calls of a bridge while they are bridged', () => {
+    const one = scene();
+    const other = scene();
+    one.redaction.start('api', numbers);
+    const unlink = one.redaction.link(other.redaction);
+    expect(other.events).toEqual([['redaction.started', { source: 'bridge' }]]);
+    expect(other.media.at(-1)).toEqual(silent);
+    other.redaction.stop(); // whoever serves the other call may end it
+    expect([one.redaction.isOpen, other.redaction.isOpen]).toEqual([false, false]);
+    other.redaction.start('agent', numbers);
+    expect(one.redaction.isOpen).toBe(true);
+    unlink();
+    expect([one.redaction.isOpen, other.redaction.isOpen]).toEqual([false, true]);
+    one.redaction.redactEveryKey();
+    expect(other.redaction.hidesKey()).toBe(true); // its own passage
+    other.redaction.stop();
+    nowMs += 10_000;
+    expect([one.redaction.hidesKey(), other.redaction.hidesKey()]).toEqual([true, false]);
+  });
+
+  it('tells conferences', () => {
+    const { redaction } = scene();
+    const told: boolean[] = [];
+    const end = redaction.begin('gather');
+    const unobserve = redaction.observe((isOpen) => told.push(isOpen));
+    end();
+    unobserve();
+    redaction.begin('gather')();
+    expect(told).toEqual([true, false]);
+  });
+});
+
+describe('the SIP trace', () => {
+  const message = (type: string, body: string) =>
+    `INFO sip:a@b SIP/2.0\r\nCall-ID: x\r\nContent-Type: ${type}\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+  it.each([
+    ['application/dtmf-relay', 'Signal=5\r\nDuration=160\r\n', 'Signal=x\r\nDuration=160\r\n'],
+    ['application/dtmf-relay', 'Signal= #\r\nDuration=160', 'Signal= x\r\nDuration=160'],
+    ['application/dtmf', '5', 'x'],
+    ['application/vnd.nortelnetworks.digits', 'd=4', 'xxx'],
+    ['application/kpml-response+xml', '<r digits="4"/>', 'xx xxxxxxxxxxxx'],
+    ['application/sdp', 'v=0\r\nSignal=5', 'v=0\r\nSignal=5'],
+  ])('has no keys of %s', (type, body, kept) => {
+    expect(blanked(message(type, body))).toBe(message(type, kept));
+  });
+});
