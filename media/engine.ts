@@ -173,9 +173,10 @@ export interface MediaSession {
   tap(port: MessagePort, options: TapOptions): Tap;
   /**
    * Answering machine detection on the phone's audio, for at most 30 s. With `untilMessageEnd`, a machine's verdict comes when its greeting
-   * is over. The call continues meanwhile. Never rejects: `call_ended` when `signal` or the end of the session came first.
+   * is over. With `early`, before the answer, only an operator is detected, without a time limit. The call continues meanwhile. Never rejects:
+   * `call_ended` when `signal` or the end of the session came first.
    */
-  detectMachine(options: { untilMessageEnd: boolean }, signal: AbortSignal): Promise<MachineVerdict>;
+  detectMachine(options: { untilMessageEnd: boolean; early?: boolean }, signal: AbortSignal): Promise<MachineVerdict>;
   /**
    * Sends DTMF to the phone: digits `0-9A-D*#`; `w` is a pause of 500 ms. `event` (default) sends RFC 4733 events and rejects with
    * `no_telephone_event` when the phone did not agree to them. `tone` sends DTMF tones in place of the audio. Resolves when sent.
@@ -321,8 +322,9 @@ export interface TapEnd {
 
 /** All times are milliseconds from the start of the detection. */
 export interface MachineVerdict {
-  result: 'human' | 'machine' | 'fax' | 'unknown';
-  reason: 'short_greeting' | 'long_greeting' | 'beep' | 'fax_tone' | 'silence' | 'timeout' | 'call_ended';
+  result: 'human' | 'machine' | 'fax' | 'operator' | 'unknown';
+  /** `sit_tone`: the three tones before an announcement of the network (ITU-T E.180). */
+  reason: 'short_greeting' | 'long_greeting' | 'beep' | 'fax_tone' | 'sit_tone' | 'silence' | 'timeout' | 'call_ended';
   /** When the detector was certain. */
   decidedMs: number;
   /** Length of the greeting heard so far; null when there was none. */

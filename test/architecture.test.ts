@@ -303,7 +303,9 @@ const callRooms: Record<string, string[]> = {
     'agent',
     'conference',
     'script',
+    'answering',
   ],
+  answering: ['core', 'party', 'control', 'script'],
   recovery: ['core'],
 };
 

@@ -14,6 +14,19 @@ export const choiceField = (...values: readonly (string | number)[]): ConfigFiel
 
 const anyObject: ConfigField = { type: 'object', properties: {}, additionalProperties: true };
 
+const answerAction = choiceField('talk', 'leave_message', 'hang_up', 'press');
+
+/** What an endpoint says about outbound calls that not a person answers. */
+export const answeringConfig: ConfigProperties = {
+  machine_detection: choiceField('off', 'detect', 'detect_message_end'),
+  wait_for_detection: { type: 'boolean' },
+  on_machine: answerAction,
+  on_screening: answerAction,
+  on_operator: answerAction,
+  on_fax: choiceField('talk', 'hang_up'),
+  press_keys: { type: 'string', maxLength: 32, pattern: '^[0-9A-Da-d*#w]{1,64}$' },
+};
+
 /** The fields that all providers accept. */
 export const commonConfig: ConfigProperties = {
   api_key: textField(4096),
@@ -36,6 +49,8 @@ export const commonConfig: ConfigProperties = {
   encoding: choiceField('l16', 'ulaw', 'alaw'),
   /** No key of the call is stored. */
   redact_dtmf: { type: 'boolean' },
+  /** Of outbound calls: who answered, and what follows (`AnsweringPlan` of the calls). */
+  ...answeringConfig,
   /** Milliseconds of caller audio in one message. */
   frame_ms: choiceField(20, 40),
   /** Whether Trunkline writes the transcript when the provider gives none; absent: the setting `transcribe_calls`. */

@@ -49,7 +49,7 @@ export interface ThreadRequests {
   play: { in: { session: number; activity: number; source: AudioSource }; out: PlayEnd };
   record: { in: { session: number; activity: number; options: RecordOptions }; out: RecordingEnd };
   detectMachine: {
-    in: { session: number; activity: number; untilMessageEnd: boolean };
+    in: { session: number; activity: number; untilMessageEnd: boolean; early: boolean };
     out: MachineVerdict;
   };
   bridge: { in: { session: number; activity: number; other: number; options: BridgeOptions }; out: BridgeEnd };

@@ -40,6 +40,15 @@ export class EndpointWhileRinging {
     this.#ready = null;
   }
 
+  /** What got ready does not know who answered: it is let go, and gets ready anew. */
+  async again(): Promise<void> {
+    const before = this.#ready;
+    if (before === null) return;
+    this.nextGateway();
+    await before.catch(() => {}); // what is under way would take its place
+    await this.callee.control.release('failed');
+  }
+
   /** Resolves when the endpoint is connected, and silent. A call whose endpoint cannot be reached ends, ringing or not. */
   ready(): Promise<ReadyEndpoint> {
     this.#ready ??= this.#connect();

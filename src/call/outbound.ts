@@ -3,7 +3,8 @@ import type { MediaEngine, MediaPolicy } from '../../media/engine.js';
 import type { SipGateway } from '../../sip/leg.js';
 import type { Calls } from '../store/calls/calls.js';
 import type { Mode } from '../store/tenants/scope.js';
-import { detectMachine } from './agent/machine-detection.js';
+import { answeringPlan } from './answering/answering-plan.js';
+import { detectEarlyOperator, detectMachine } from './answering/machine-detection.js';
 import { BridgedTransfer } from './control/bridged-transfer.js';
 import { commandByApi } from './control/call-commands.js';
 import { Call } from './core/call.js';
@@ -59,7 +60,10 @@ async function placeOutboundCall(request: OutboundCall, deps: OutboundDeps): Pro
   const { endpointId, mode, organizationId, toNumber: to, fromNumber: from, ringTimeoutMs } = request;
   const sipCallId = randomUUID();
   const parties: PartyFacts = { callId: call.id, organizationId, from, fromName: null, to, direction: 'outbound' };
+  const plan = answeringPlan(request, lookup.getForCall(endpointId)?.providerConfig);
   const facts: PartyFacts = { ...parties, custom: asTexts(request.metadata), answeredBy: null };
+  // An agent that gets ready meanwhile is ready for a person.
+  if (plan.waits) facts.answeredBy = { by: 'human', afterMs: 0 };
   const callee = new CalledParty({ call, role: 'callee', facts, mode, maxCallMs: request.maxDurationMs });
   const endpoint = new EndpointWhileRinging(callee, endpointId, lookup, script, log, request.instructions);
   const progress = new OutboundProgress(call, request, parties, lookup, script);
@@ -72,10 +76,20 @@ async function placeOutboundCall(request: OutboundCall, deps: OutboundDeps): Pro
   const onProgress: TrunkDialRequest['onProgress'] = ({ status, sdp }) => {
     if (status < 180 || call.ending !== null) return;
     if (status === 180) call.ringing();
-    if (sdp !== undefined) callee.answeredEarly(sdp, () => call.earlyMedia());
+    if (sdp !== undefined)
+      callee.answeredEarly(sdp, () => {
+        call.earlyMedia();
+        void detectEarlyOperator(callee, detection, answered.signal);
+      });
     endpoint.ringing();
     if (status === 180) progress.ringing();
   };
+  const { machineDetectionLimitMs: limitMs } = request;
+  const detection = {
+    ...{ plan, transcription: script.transcription, transferTimeoutMs: script.limits.transferTimeoutMs },
+    ...(limitMs !== undefined && { limitMs }),
+  };
+  const answered = new AbortController();
   progress.initiated();
   try {
     deps.live.checkCapacity(deps.maxCalls);
@@ -88,13 +102,16 @@ async function placeOutboundCall(request: OutboundCall, deps: OutboundDeps): Pro
       carriers,
       deps.dial,
     );
+    answered.abort();
     await callee.answeredWith(leg);
     call.transferFallback = new BridgedTransfer(callee, endpointId, script.dialling);
-    const answeredBy = detectMachine(callee, request);
+    const answeredBy = detectMachine(callee, detection);
     void answeredBy.then(call.guarded((found) => found !== null && progress.answeredBy(found)));
-    if (request.waitsForMachine) {
+    if (plan.waits) {
       progress.answered();
-      facts.answeredBy = await call.orEnd(answeredBy);
+      const found = await call.orEnd(answeredBy);
+      facts.answeredBy = found;
+      if (found?.by !== 'human') await endpoint.again();
     }
     const ready = await call.orEnd(endpoint.ready()).finally(() => progress.answered());
     await ready.run();

@@ -1,9 +1,18 @@
 /** Converts a call to the parameters of Twilio's requests. */
 import { randomUUID } from 'node:crypto';
 
-/** The `AnsweredBy` value of Twilio, and the duration of the detection. */
+/** The `AnsweredBy` value of Twilio and two that it does not have, and the duration of the detection. */
 export interface AnsweredBy {
-  by: 'human' | 'machine_start' | 'machine_end_beep' | 'machine_end_silence' | 'machine_end_other' | 'fax' | 'unknown';
+  by:
+    | 'human'
+    | 'machine_start'
+    | 'machine_end_beep'
+    | 'machine_end_silence'
+    | 'machine_end_other'
+    | 'fax'
+    | 'unknown'
+    | 'screening'
+    | 'operator';
   afterMs: number;
 }
 
@@ -64,7 +73,13 @@ export function accountSid(organizationId: string): string {
 }
 
 export function answeredByFields({ by, afterMs }: AnsweredBy): { [name: string]: string } {
-  return { AnsweredBy: by, MachineDetectionDuration: String(afterMs) };
+  return { AnsweredBy: twilioAnsweredBy(by), MachineDetectionDuration: String(afterMs) };
+}
+
+/** In Twilio's own words. */
+export function twilioAnsweredBy(by: string): string {
+  if (by === 'screening') return 'machine_start';
+  return by === 'operator' ? 'unknown' : by;
 }
 
 /** The fields every request has. */

@@ -60,7 +60,13 @@ const finish = (id: string, durationSec: number) =>
 
 describe('POST /v1/outbound-calls', () => {
   it('writes the record, answers it and hands the call over', async () => {
-    const answer = await post({ metadata: { order: 7 }, ring_timeout: 20, record: true });
+    const answering = {
+      machine_detection: 'detect',
+      on_screening: 'press',
+      press_keys: '1w2',
+      wait_for_detection: true,
+    };
+    const answer = await post({ metadata: { order: 7 }, ring_timeout: 20, record: true, ...answering });
     expect(answer.status).toBe(201);
     expect(answer.headers.location).toBe(`/v1/calls/${answer.body.id}`);
     expect(Object.keys(answer.body)).toHaveLength(16);
@@ -77,8 +83,7 @@ describe('POST /v1/outbound-calls', () => {
         toNumber: '+49301234567',
         ringTimeoutMs: 20_000,
         maxDurationMs: 14_400_000,
-        machineDetection: 'off',
-        onMachine: 'talk',
+        ...{ machineDetection: 'detect', onScreening: 'press', pressKeys: '1w2', waitsForMachine: true },
         metadata: { order: 7 },
         record: true,
       }),

@@ -9,6 +9,8 @@ type Part = { voice: number } | { silence: number } | { toneHz: number; ms: numb
 interface Line {
   codec?: PhoneCodec;
   untilMessageEnd?: boolean;
+  /** Before the answer. */
+  early?: boolean;
   /** Peak of the noise under all of it. */
   noise?: number;
   /** The callee sends nothing while it is silent. */
@@ -53,7 +55,9 @@ function listen(parts: Part[], line: Line = {}): MachineVerdict | null {
   const { codec = 'PCMU', untilMessageEnd = false, noise = 20, dtx = false, jitterMs = 0 } = line;
   const told: MachineVerdict[] = [];
   const startMs = 5000;
-  const listener = new AnswerListener(startMs, untilMessageEnd, (verdict) => told.push(verdict));
+  const listener = new AnswerListener(startMs, { untilMessageEnd, early: line.early ?? false }, (verdict) =>
+    told.push(verdict),
+  );
   const { samples, silent } = synthesize([...parts, { silence: 40_000 }], noise);
   const table = codec === 'PCMA' ? linearToAlaw : linearToUlaw;
   for (let at = 0, packet = 0; at < samples.length && told.length === 0; at += 160, packet++) {
@@ -191,10 +195,53 @@ describe('the end of a message', () => {
     const verdict = listen(machine, { untilMessageEnd: true, hangUpAfterMs: 4000 });
     expect(verdict).toMatchObject({ result: 'machine', messageEnd: null });
   });
+});
 
-  it('is not the announcement of the network: three tones in a row are no beep', () => {
-    const sit: Part[] = [950, 1400, 1800].map((toneHz) => ({ toneHz, ms: 330 }));
-    const verdict = listen([...sit, { silence: 100 }, { voice: 3000 }], { untilMessageEnd: true });
-    expect(verdict).toMatchObject({ reason: 'long_greeting', messageEnd: 'silence' });
+describe('an announcement of the network', () => {
+  const tones = (hz: number[], ms: number[]): Part[] => hz.map((toneHz, i) => ({ toneHz, ms: ms[i]! }));
+  const after: Part[] = [{ silence: 100 }, { voice: 3000 }];
+
+  it.each<[string, number[], number[]]>([
+    ['of E.180', [950, 1400, 1800], [330, 330, 330]],
+    ['no circuit', [985.2, 1428.5, 1776.7], [380, 380, 380]],
+    ['intercept', [913.8, 1370.6, 1776.7], [274, 274, 380]],
+    ['vacant code', [985.2, 1370.6, 1776.7], [380, 274, 380]],
+    ['reorder', [913.8, 1428.5, 1776.7], [274, 380, 380]],
+  ])('is known by its three tones: %s', (_, hz, ms) => {
+    for (const line of [{}, { codec: 'PCMA' }, { noise: 100 }, { early: true }, { untilMessageEnd: true }] as Line[]) {
+      const verdict = listen([{ silence: 300 }, ...tones(hz, ms), ...after], line);
+      expect(verdict).toMatchObject({ result: 'operator', reason: 'sit_tone' });
+      expect(verdict?.decidedMs).toBeLessThan(1800);
+    }
+  });
+
+  it.each<[string, Part[]]>([
+    ['in another order', tones([1800, 1400, 950], [330, 330, 330])],
+    ['of other lengths', tones([950, 1400, 1800], [100, 100, 100])],
+    ['with pauses between', tones([950, 1400, 1800], [330, 330, 330]).flatMap((tone) => [tone, { silence: 400 }])],
+  ])('is not three tones %s', (_, parts) => {
+    expect(listen([{ silence: 300 }, ...parts, ...after])?.result).not.toBe('operator');
+  });
+
+  it('is all that is listened for before the answer', () => {
+    const ringing: Part[] = [{ toneHz: 425, ms: 1000 }, { silence: 4000 }];
+    expect(listen([...ringing, ...machine, ...beep, ...ringing], { early: true })).toBeNull();
+    expect(listen([{ toneHz: 2100, ms: 3000 }], { early: true })).toBeNull();
+  });
+});
+
+describe('a beep', () => {
+  it.each([100, 120, 150])('may be as short as %d ms, after a pause', (ms) => {
+    const verdict = listen([...machine, { silence: 300 }, { toneHz: 1000, ms }], { untilMessageEnd: true });
+    expect(verdict).toMatchObject({ messageEnd: 'beep', beepHz: 1000 });
+  });
+
+  it.each([100, 500, 900])('is not the end of the ringing, %d ms from the answer on', (ms) => {
+    expect(listen([{ toneHz: 425, ms }, ...hello])).toMatchObject({ result: 'human' });
+  });
+
+  it('is not a pure vowel within a word', () => {
+    const word: Part[] = [{ voice: 400 }, { toneHz: 600, ms: 100 }, { voice: 300 }];
+    expect(listen([{ silence: 300 }, ...word])).toMatchObject({ result: 'human' });
   });
 });

@@ -34,7 +34,7 @@ const kinds: Record<string, [tone: Marker['tone'], words: (text: (field: string)
   'transfer.failed': ['bad', (text) => `Transfer to ${text('to')} failed`],
   'conference.joined': ['quiet', (text) => `Joined the conference ${text('name')}`],
   'conference.left': ['quiet', () => 'Left the conference'],
-  'amd.completed': ['quiet', (text) => `Answering machine detection: ${text('result')}`],
+  'amd.completed': ['quiet', (text) => `Answered by: ${text('result')}`],
   'recording.paused': ['warn', () => 'Recording paused'],
   'recording.resumed': ['good', () => 'Recording resumed'],
   'media.one_way': ['bad', () => 'No audio from the caller'],

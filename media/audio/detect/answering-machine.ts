@@ -17,7 +17,12 @@ const silenceLimitMs = 5000;
 /** Silence that ends the greeting of a machine without a beep. */
 const messageEndSilenceMs = 2500;
 const limitMs = 30_000;
-const shortestBeepMs = 160;
+/** In whole blocks of the tone listener: of a tone of 100 ms at least three are pure. */
+const shortestBeepMs = 60;
+/** A vowel may be pure for this long: a shorter tone is a beep only after a pause. */
+const voiceBeepMs = 160;
+const beforeShortBeepMs = 120;
+const knownBeforeToneMs = 60;
 const longestBeepMs = 2500;
 const lowestBeepHz = 400;
 /** A beep is followed by silence; a series of tones is a network announcement. */
@@ -25,6 +30,14 @@ const afterBeepMs = 100;
 /** CNG (1100 Hz) and CED (2100 Hz) of ITU-T T.30. */
 const faxTonesHz = [1100, 2100];
 const shortestFaxToneMs = 450;
+/** Special information tone: three tones of 330 ms, within 50 Hz and 70 ms, up to 30 ms apart (ITU-T E.180), and a block more. */
+const sitTonesHz = [950, 1400, 1800];
+const sitToleranceHz = 60;
+const shortestSitToneMs = 220;
+const longestSitToneMs = 440;
+const sitGapMs = 80;
+/** A tone that sounds from the very begin is the end of the ringing. */
+const ringingMs = 60;
 
 const samplesPerMs = 8;
 
@@ -37,13 +50,17 @@ export class AnswerListener {
   private greetingUntilMs = 0;
   private beep: SteadyTone | null = null;
   private toneEndedMs = Number.NEGATIVE_INFINITY;
+  private spokeUntilMs = Number.NEGATIVE_INFINITY;
+  private readonly spoken: { atMs: number; untilMs: number }[] = [];
+  /** Tones of a special information tone so far. */
+  private sitTones = 0;
   private verdict: MachineVerdict | null = null;
   private over = false;
 
-  /** `settle` is called once. All times are counted from `startMs`, the answer. */
+  /** `settle` is called once. All times are counted from `startMs`, the answer. `early`: before it; only an operator is detected. */
   constructor(
     private readonly startMs: number,
-    private readonly untilMessageEnd: boolean,
+    private readonly rules: { untilMessageEnd: boolean; early: boolean },
     private readonly settle: (verdict: MachineVerdict) => void,
   ) {
     this.speech = new SpeechDetector({
@@ -63,10 +80,11 @@ export class AnswerListener {
     const codec = G711Converter.lawOf(of);
     const arrived = Math.round((nowMs - this.startMs) * samplesPerMs) - bytes.length;
     const atMs = this.track.place(timestamp, arrived) / samplesPerMs;
+    if (this.tones.current === null) this.noteSpeech(atMs);
     const tone = this.tones.hear(bytes, 0, bytes.length, codec, atMs);
     if (tone) this.toneEnded(tone);
     const sounding = this.tones.current;
-    if (sounding && isFaxTone(sounding)) this.end({ result: 'fax', reason: 'fax_tone' }, atMs);
+    if (sounding && !this.rules.early && isFaxTone(sounding)) this.end({ result: 'fax', reason: 'fax_tone' }, atMs);
     // A tone is not speech.
     else if (sounding && sounding.durationMs >= 60) this.speech.quiet(atMs);
     else this.speech.hear(bytes, 0, bytes.length, codec, atMs);
@@ -80,6 +98,7 @@ export class AnswerListener {
     this.speech.quiet(atMs - 100);
     const tone = this.tones.quiet(atMs);
     if (tone) this.toneEnded(tone);
+    if (this.rules.early) return;
     if (this.beep && this.tones.current === null && atMs - this.beep.endedMs >= afterBeepMs) this.beeped(atMs);
     else if (this.verdict) this.waitForMessageEnd(atMs);
     else this.decide(atMs);
@@ -93,10 +112,43 @@ export class AnswerListener {
 
   private toneEnded({ frequencyHz, durationMs, endedMs }: SteadyTone): void {
     if (durationMs < shortestBeepMs) return;
-    const follows = endedMs - durationMs - this.toneEndedMs < afterBeepMs;
-    const isBeep = !follows && durationMs <= longestBeepMs && frequencyHz >= lowestBeepHz;
+    const beganMs = endedMs - durationMs;
+    const sinceToneMs = beganMs - this.toneEndedMs;
+    if (this.isNextSitTone(frequencyHz, durationMs, sinceToneMs)) this.sitTones += 1;
+    else this.sitTones = this.isSitTone(0, frequencyHz, durationMs) ? 1 : 0;
+    if (this.sitTones === sitTonesHz.length) {
+      this.end({ result: 'operator', reason: 'sit_tone' }, endedMs);
+      return;
+    }
+    const isWithinSpeech = durationMs < voiceBeepMs && beganMs - this.spokeUntilMs < beforeShortBeepMs;
+    const isBeep =
+      sinceToneMs >= afterBeepMs &&
+      beganMs > ringingMs &&
+      !isWithinSpeech &&
+      durationMs <= longestBeepMs &&
+      frequencyHz >= lowestBeepHz;
     this.beep = isBeep ? { frequencyHz, durationMs, endedMs } : null;
     this.toneEndedMs = endedMs;
+  }
+
+  /** Where speech ended, as it was known a little before a tone: the tone's own begin sounds like speech. */
+  private noteSpeech(atMs: number): void {
+    const [before] = this.spoken;
+    if (before && before.atMs <= atMs - knownBeforeToneMs) {
+      this.spokeUntilMs = before.untilMs;
+      this.spoken.shift();
+    }
+    this.spoken.push({ atMs, untilMs: this.speech.loudUntilMs });
+  }
+
+  private isNextSitTone(frequencyHz: number, durationMs: number, sinceToneMs: number): boolean {
+    return this.sitTones > 0 && sinceToneMs <= sitGapMs && this.isSitTone(this.sitTones, frequencyHz, durationMs);
+  }
+
+  private isSitTone(place: number, frequencyHz: number, durationMs: number): boolean {
+    const hz = sitTonesHz[place];
+    const fits = durationMs >= shortestSitToneMs && durationMs <= longestSitToneMs;
+    return fits && hz !== undefined && Math.abs(frequencyHz - hz) <= sitToleranceHz;
   }
 
   private beeped(atMs: number): void {
@@ -118,7 +170,7 @@ export class AnswerListener {
     const untilMs = speech.speaking ? speech.loudUntilMs : this.greetingUntilMs;
     if (untilMs - greetingFromMs > longestHumanGreetingMs) {
       this.verdict = this.verdictOf('machine', 'long_greeting', atMs);
-      if (!this.untilMessageEnd) this.end({}, atMs);
+      if (!this.rules.untilMessageEnd) this.end({}, atMs);
     } else if (!speech.speaking && this.tones.current === null && atMs - untilMs >= waitAfterGreetingMs) {
       this.end({ result: 'human', reason: 'short_greeting' }, atMs);
     }

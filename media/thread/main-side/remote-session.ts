@@ -155,14 +155,17 @@ export class RemoteSession implements MediaSession {
     return { ended, stop: () => this.stopActivity(activity, ended) };
   }
 
-  async detectMachine(options: { untilMessageEnd: boolean }, signal: AbortSignal): Promise<MachineVerdict> {
+  async detectMachine(
+    options: { untilMessageEnd: boolean; early?: boolean },
+    signal: AbortSignal,
+  ): Promise<MachineVerdict> {
     if (signal.aborted) return unknownVerdict;
     const activity = this.nextActivity++;
     const stop = () => this.endActivity(activity);
     signal.addEventListener('abort', stop, { once: true });
     try {
-      const { untilMessageEnd } = options;
-      return await this.ask('detectMachine', { session: this.id, activity, untilMessageEnd }, null);
+      const { untilMessageEnd, early = false } = options;
+      return await this.ask('detectMachine', { session: this.id, activity, untilMessageEnd, early }, null);
     } catch {
       return unknownVerdict;
     } finally {

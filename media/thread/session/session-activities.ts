@@ -130,12 +130,13 @@ export class SessionActivities implements BridgedSession {
     });
   }
 
-  detectMachine(activity: number, untilMessageEnd: boolean): Promise<MachineVerdict> {
+  detectMachine(activity: number, untilMessageEnd: boolean, early: boolean): Promise<MachineVerdict> {
     return this.lasting(activity, (settle: (verdict: MachineVerdict) => void) => {
-      const listener = new AnswerListener(this.parts.now(), untilMessageEnd, (verdict) => {
+      const settled = (verdict: MachineVerdict) => {
         if (this.answerListener === listener) this.answerListener = null;
         settle(verdict);
-      });
+      };
+      const listener = new AnswerListener(this.parts.now(), { untilMessageEnd, early }, settled);
       this.answerListener?.close(this.parts.now());
       this.answerListener = listener;
       return () => listener.close(this.parts.now());

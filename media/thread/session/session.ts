@@ -261,9 +261,9 @@ export class PhoneSession implements FromPhoneHooks, RtpSenderHooks, RtpSocketHa
     return this.activities.record(activity, options, disk);
   }
 
-  async detectMachine(activity: number, untilMessageEnd: boolean): Promise<MachineVerdict> {
+  async detectMachine(activity: number, untilMessageEnd: boolean, early: boolean): Promise<MachineVerdict> {
     this.alive();
-    return this.activities.detectMachine(activity, untilMessageEnd);
+    return this.activities.detectMachine(activity, untilMessageEnd, early);
   }
 
   async bridge(activity: number, other: PhoneSession, options: BridgeOptions): Promise<BridgeEnd> {

@@ -156,8 +156,8 @@ export class ThreadSessions {
         if (!this.disk) throw new MediaError('engine_gone', 'The media thread is not connected to the disk thread.');
         return this.find(session).record(activity, options, this.disk);
       },
-      detectMachine: async ({ session, activity, untilMessageEnd }) =>
-        this.find(session).detectMachine(activity, untilMessageEnd),
+      detectMachine: async ({ session, activity, untilMessageEnd, early }) =>
+        this.find(session).detectMachine(activity, untilMessageEnd, early),
       bridge: async ({ session, activity, other, options }) =>
         this.find(session).bridge(activity, this.find(other), options),
       bridgeAcross: ({ session, activity, port, options }) =>

@@ -1,6 +1,11 @@
 import { Compile, type Validator } from 'typebox/compile';
 import { agentConfigProblem } from '../../../media/agents/check.js';
-import { type ConfigProperties, choiceField, configSchema } from '../../../media/agents/config-schema.js';
+import {
+  answeringConfig,
+  type ConfigProperties,
+  choiceField,
+  configSchema,
+} from '../../../media/agents/config-schema.js';
 import { providersSelectedBy } from '../../../media/agents/providers/registry.js';
 import { templateProblem } from '../../../media/agents/variables.js';
 import { sipConfigProblem } from '../../call/agent/sip-agent-invite.js';
@@ -27,10 +32,17 @@ export const configSchemas: Readonly<Record<string, object>> = {
     format: Type.Optional(oneOf(['json', 'twiml', 'texml', 'plivo', 'ncco'])),
     method: Type.Optional(oneOf(['GET', 'POST'])),
     redact_dtmf: Type.Optional(Type.Boolean()),
+    ...optional(answeringConfig),
     status_callback_url: Type.Optional(Type.String({ minLength: 1, maxLength: 2048 })),
     wss_map: Type.Optional(Type.Record(Type.String(), Type.String({ minLength: 1, maxLength: 2048 }))),
   }),
 };
+
+function optional(fields: ConfigProperties) {
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, field]) => [name, Type.Optional(Type.Unsafe<unknown>(field))]),
+  );
+}
 
 const validators = new Map<string, Validator>(
   Object.entries(configSchemas).map(([provider, schema]) => [provider, Compile(schema)]),

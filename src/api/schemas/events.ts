@@ -291,14 +291,19 @@ export const eventTypes: Record<Described, readonly [when: string, data: Fields]
   'amd.completed': [
     'Answering machine detection finished.',
     {
-      result: text('`human`, `machine` or `unknown`'),
-      reason: text('What decided it'),
+      result: text('`human`, `machine`, `screening`, `fax`, `operator` or `unknown`'),
+      reason: text(
+        '`short_greeting`, `long_greeting`, `beep`, `fax_tone`, `sit_tone`, `words`, `silence`, `timeout` or `call_ended`',
+      ),
+      language: Optional(text('Of the words that decided it')),
       decided_ms: ms('The time from the answer to the decision'),
       greeting_ms: Optional(ms('The length of the greeting')),
       message_end: Optional(text('How the message ended: `beep`, `silence` or `timeout`')),
       message_end_ms: Optional(nullable<number>(Type.Number({ description: 'Milliseconds from the answer' }))),
       beep_hz: Optional(Type.Number({ description: 'The frequency of the beep' })),
-      answered_by: text('The result in the words of Twilio'),
+      answered_by: text('The result in the words of Twilio, `screening` or `operator`'),
+      action: text('What follows: `talk`, `leave_message`, `hang_up` or `press`'),
+      early: Optional(flag('It was heard before the answer')),
     },
   ],
   'recording.started': ['A recording started.', recording],

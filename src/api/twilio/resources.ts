@@ -6,7 +6,14 @@ import type { CallQueue } from '../../call/queue/call-queue.js';
 import type { QueueMember } from '../../call/queue/queue-member.js';
 import type { CallSummary } from '../../store/calls/call-records.js';
 import type { ListedRecording } from '../../store/calls/recording-list.js';
-import { accountSid, callSid, conferenceSid, queueSid, recordingSid } from '../../webhook/twilio-parameters.js';
+import {
+  accountSid,
+  callSid,
+  conferenceSid,
+  queueSid,
+  recordingSid,
+  twilioAnsweredBy,
+} from '../../webhook/twilio-parameters.js';
 import type { ApiError } from '../errors.js';
 
 export const version = '2010-04-01';
@@ -62,7 +69,7 @@ export function presentTwilioCall(call: CallSummary, parentCallId: string | null
     end_time: call.completedAt?.toUTCString() ?? null,
     date_created: call.createdAt.toUTCString(),
     date_updated: (call.completedAt ?? call.answeredAt ?? call.createdAt).toUTCString(),
-    answered_by: answeredBy,
+    answered_by: answeredBy === null ? null : twilioAnsweredBy(answeredBy),
     forwarded_from: null,
     caller_name: null,
     group_sid: null,

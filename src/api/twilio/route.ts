@@ -72,7 +72,7 @@ export function askedByForm(
     ...machineDetectionOf(form, allowPrivateTargets),
     ringTimeoutMs: form.seconds('Timeout', 5, 600, 60) * 1000,
     maxDurationMs: form.seconds('TimeLimit', 1, 86_400, 14_400) * 1000,
-    onMachine: 'talk' as const,
+    ...({ onMachine: 'talk', onScreening: 'talk', onOperator: 'talk', onFax: 'talk' } as const),
     metadata: {},
     record: form.flag('Record'),
   };

@@ -202,7 +202,12 @@ export class FailoverAgent {
 
   #factsFor(endpoint: Endpoint, personal: PreConnected | null): CallFacts {
     const { callId, organizationId, from, to, direction, custom } = this.facts;
-    const variables = { ...variablesOf(endpoint, this.facts), ...personal?.variables };
+    const { answeredBy } = this.facts;
+    const variables = {
+      ...(answeredBy && { answered_by: answeredBy.by }),
+      ...variablesOf(endpoint, this.facts),
+      ...personal?.variables,
+    };
     const { lines } = this.call.transcript;
     return {
       ...{ callId, organizationId, from, to, direction, variables },

@@ -2,6 +2,12 @@ import type { Mode } from '../../store/tenants/scope.js';
 import type { Action, FollowUp, StatusCallback } from '../../webhook/actions.js';
 import type { BegunCall } from './call.js';
 
+/** What is done when something else than a person answers. */
+export const answerActions = ['talk', 'leave_message', 'hang_up', 'press'] as const;
+export type AnswerAction = (typeof answerActions)[number];
+export const machineDetections = ['off', 'detect', 'detect_message_end'] as const;
+export type MachineDetection = (typeof machineDetections)[number];
+
 /** A call that was requested and allowed: its record is written, `in_progress`, and its money is held. */
 export interface OutboundCall {
   begun: BegunCall;
@@ -17,17 +23,21 @@ export interface OutboundCall {
   ringTimeoutMs: number;
   /** From the answer. */
   maxDurationMs: number;
-  machineDetection: 'off' | 'detect' | 'detect_message_end';
+  /** This and what follows a result: absent, as the endpoint says (`AnsweringPlan`). */
+  machineDetection?: MachineDetection;
   /** Counted from the answer; then the result is `unknown`. Default: 30 s. */
   machineDetectionLimitMs?: number;
-  /** The webhook is requested only after the detection, with its result. */
+  /** The agent begins, and the webhook is requested, only after the detection, with its result. */
   waitsForMachine?: boolean;
   /** Gets the result of the detection, in Twilio's form. */
   machineStatus?: FollowUp | null;
   /** Parts of the request that have no effect, as sentences for the record. */
   warnings?: readonly string[];
-  /** What happens when a machine answered. */
-  onMachine: 'talk' | 'hang_up';
+  onMachine?: AnswerAction;
+  onScreening?: AnswerAction;
+  onOperator?: AnswerAction;
+  onFax?: AnswerAction;
+  pressKeys?: string;
   metadata: Record<string, unknown>;
   /** null: as the endpoint says. */
   record: boolean | null;

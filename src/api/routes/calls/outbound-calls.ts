@@ -59,8 +59,10 @@ export function outboundCallRoutes({
         const metadata = body.metadata ?? {};
         if (Buffer.byteLength(JSON.stringify(metadata)) > maxMetadataBytes)
           throw invalid({ path: 'metadata', message: 'must be at most 8 KiB of JSON' });
-        if (body.on_machine === 'hang_up' && body.machine_detection === 'off')
-          throw invalid({ path: 'on_machine', message: 'requires machine_detection' });
+        if (body.machine_detection === 'off')
+          for (const path of ['on_machine', 'on_screening', 'on_operator', 'on_fax', 'wait_for_detection'] as const)
+            if (body[path] !== undefined && body[path] !== 'talk' && body[path] !== false)
+              throw invalid({ path, message: 'requires machine_detection' });
         const { callId, start } = await startOutbound(
           { store, now, ...(outboundCalls && { outboundCalls }) },
           rules,
@@ -71,8 +73,13 @@ export function outboundCallRoutes({
             endpointId: body.endpoint_id.toLowerCase(),
             ringTimeoutMs: body.ring_timeout * 1000,
             maxDurationMs: body.max_duration * 1000,
-            machineDetection: body.machine_detection,
-            onMachine: body.on_machine,
+            ...(body.machine_detection !== undefined && { machineDetection: body.machine_detection }),
+            ...(body.wait_for_detection !== undefined && { waitsForMachine: body.wait_for_detection }),
+            ...(body.on_machine !== undefined && { onMachine: body.on_machine }),
+            ...(body.on_screening !== undefined && { onScreening: body.on_screening }),
+            ...(body.on_operator !== undefined && { onOperator: body.on_operator }),
+            ...(body.on_fax !== undefined && { onFax: body.on_fax }),
+            ...(body.press_keys !== undefined && { pressKeys: body.press_keys }),
             metadata,
             ...(body.record !== undefined && { record: body.record }),
           },
