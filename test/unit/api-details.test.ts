@@ -79,7 +79,7 @@ describe('the actions', () => {
 
 it('the configuration of each provider is typed with what requests are checked with', async () => {
   const { anyOf } = document.components.schemas.Endpoint.properties.provider_config;
-  expect(anyOf).toHaveLength(17);
+  expect(anyOf).toHaveLength(18);
   for (const { $ref } of anyOf) {
     const schema = document.components.schemas[$ref.split('/').at(-1)];
     expect(schema.additionalProperties).toBe(false);
