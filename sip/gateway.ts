@@ -15,6 +15,7 @@ import { AdvertisedAddresses } from './drachtio/local-address.js';
 import { type ControlPort, keyOf, reachServer } from './drachtio/reach-server.js';
 import type { Stack } from './drachtio/types.js';
 import { foreignClock, sharedClock } from './drachtio/wire-clock.js';
+import { EmbeddedServer } from './embedded-server.js';
 import { Inbound } from './inbound/requests.js';
 import type {
   CallLeg,
@@ -39,9 +40,8 @@ import { type LocationDirectory, Locations } from './registrar/locations.js';
 import { Registrar, type RegistrarLimits } from './registrar/registrar.js';
 import { flowSecret } from './server/flows/flow-token.js';
 import { AddressRanges } from './server/overload/prefix-table.js';
-import { LOOPBACK_NETS } from './server/overload/sources.js';
 import type { SipServerOptions } from './server/protocol.js';
-import { type SipServer, startSipServer } from './server/start.js';
+import type { SipServer } from './server/start.js';
 import type { TransportEndpoint } from './server/transport/path.js';
 import type { TlsSettings } from './server/transport/tls.js';
 import { SipTrace, type TraceLimits } from './trace.js';
@@ -92,7 +92,6 @@ const privateNets = [
 /** drachtio-server has a buffer of 12,228 bytes for a frame and its length; at a longer one it reads nothing more, without a word. */
 const drachtioFrameBytes = 12_200;
 const defaultConnectLimitMs = 10_000;
-const maxRestartDelayMs = 30_000;
 
 /**
  * Resolves when the embedded server runs, or when each external server was tried once; attempts to reach an absent one continue. Rejects
@@ -131,7 +130,8 @@ class Gateway implements SipGateway {
   /** The health of our carriers' gateways, and our registrations there. */
   readonly keepalive: GatewayKeepalive;
   readonly #closing = new AbortController();
-  #server: SipServer | null = null;
+  /** null: the servers are external. */
+  readonly #embedded: EmbeddedServer | null;
   /** All servers by key, including those that are lost at the moment. */
   readonly #links = new Map<string, ControlLink>();
   /** Dialogs with media servers; the calls do not see them. */
@@ -141,16 +141,12 @@ class Gateway implements SipGateway {
   /** Why an external server is not connected, by host and port. */
   readonly #problems = new Map<string, string>();
   readonly #lostDialogs: LostDialogs;
-  #trusted: string[];
-  #nodes: readonly string[] = [];
-  #nets: readonly string[] = [];
   readonly #flowKey = randomBytes(32).toString('hex');
-  #tls: TlsSettings | undefined;
   #stopped: Promise<void> | null = null;
 
   constructor(private readonly options: SipGatewayOptions) {
     const { trunks, log } = options;
-    this.#trusted = [...this.#alwaysTrusted];
+    this.#embedded = this.#embeddedServer();
     this.#lostDialogs = new LostDialogs({
       log,
       isConnected: () => this.connected,
@@ -203,9 +199,8 @@ class Gateway implements SipGateway {
     return this.options.localNets ?? privateNets;
   }
 
-  get #alwaysTrusted(): readonly string[] {
-    const { server } = this.options;
-    return (server.kind === 'embedded' ? server.trusted : undefined) ?? LOOPBACK_NETS;
+  get #server(): SipServer | null {
+    return this.#embedded?.running ?? null;
   }
 
   /** The addresses at which peers reach us, as reported by the connected servers. */
@@ -238,7 +233,7 @@ class Gateway implements SipGateway {
       ? AbortSignal.any([this.options.signal, this.#closing.signal])
       : this.#closing.signal;
     const { server } = this.options;
-    if (server.kind === 'embedded') return this.#startServer(server.listen, signal);
+    if (server.kind === 'embedded') return this.#embedded?.start(signal);
     const { log, connectLimitMs: limitMs = defaultConnectLimitMs } = this.options;
     const reached = server.servers.map((each) =>
       reachServer(
@@ -250,29 +245,25 @@ class Gateway implements SipGateway {
     await Promise.all(reached);
   }
 
-  async #startServer(listen: SipServerOptions['listen'], signal: AbortSignal): Promise<void> {
-    const { kind: _kind, ...serverOptions } = this.options.server as Extract<
-      SipGatewayOptions['server'],
-      { kind: 'embedded' }
-    >;
-    const { externalIp } = this.options;
-    const server = await startSipServer({
-      ...serverOptions,
-      trusted: this.#trusted,
-      ...(this.options.directory === undefined ? {} : { flowKey: this.#flowKey }),
-      ...(this.#tls === undefined ? {} : { tls: this.#tls }),
-      listen,
-      externalIp,
-      localNets: this.#localNets,
-      onFailure: (stack) => this.options.log.error({ stack }, 'sip server dropped a message that it could not handle'),
-    });
-    this.#server = server;
-    await this.#connect(server.control, signal, this.options.connectLimitMs ?? defaultConnectLimitMs);
-    // Only from here on: when the server dies earlier, the start has failed and the caller handles it.
-    const { signal: closing } = this.#closing;
-    // The calls end when the connection closes, after the server's last messages are read: those may report an answer or a BYE.
-    void server.died.then((error) => {
-      if (!closing.aborted) this.options.log.error({ err: error.message }, 'sip server died');
+  #embeddedServer(): EmbeddedServer | null {
+    const { server: options, log, externalIp, directory, connectLimitMs = defaultConnectLimitMs } = this.options;
+    if (options.kind !== 'embedded') return null;
+    const { kind: _kind, ...server } = options;
+    return new EmbeddedServer({
+      server: {
+        ...server,
+        ...(directory === undefined ? {} : { flowKey: this.#flowKey }),
+        externalIp,
+        localNets: this.#localNets,
+      },
+      log,
+      closing: this.#closing.signal,
+      connect: (control, signal) => this.#connect(control, signal, connectLimitMs),
+      onRestarted: (restarted) => {
+        for (const invite of this.#lostDialogs.takeUnanswered('embedded'))
+          if (invite.peer.transport === 'udp') restarted.refuse(invite);
+        this.keepalive.restored();
+      },
     });
   }
 
@@ -323,38 +314,9 @@ class Gateway implements SipGateway {
       this.keepalive.restored(); // at another server, if there is one
       return;
     }
-    const dead = this.#server;
     link.close();
     this.#links.clear();
-    if (!dead) return;
-    this.#server = null;
-    void this.#restart(dead);
-  }
-
-  async #restart(dead: SipServer): Promise<void> {
-    const { log } = this.options;
-    const { signal } = this.#closing;
-    await dead.close().catch(() => undefined);
-    for (let delayMs = 100; !signal.aborted; delayMs = Math.min(delayMs * 2, maxRestartDelayMs)) {
-      try {
-        // On the ports that the first server got, even when the settings let the system choose.
-        await this.#startServer([...dead.addresses], signal);
-        log.info({}, 'sip server restarted');
-        for (const invite of this.#lostDialogs.takeUnanswered('embedded'))
-          if (invite.peer.transport === 'udp') this.#server?.refuse(invite);
-        this.keepalive.restored();
-        return;
-      } catch (error) {
-        log.error(
-          { err: error instanceof Error ? error.message : String(error), delayMs },
-          'sip server restart failed',
-        );
-        const failed = this.#server as SipServer | null;
-        this.#server = null;
-        await failed?.close().catch(() => undefined);
-        await sleep(delayMs, undefined, { signal }).catch(() => undefined);
-      }
-    }
+    void this.#embedded?.restart();
   }
 
   #endLost(link: ControlLink, key: string): void {
@@ -413,20 +375,15 @@ class Gateway implements SipGateway {
   }
 
   trust(nets: readonly string[]): void {
-    this.#nets = nets;
-    this.#trusted = [...nets, ...this.#nodes, ...this.#alwaysTrusted];
-    this.#server?.trust(this.#trusted);
+    this.#embedded?.trust(nets);
   }
 
   trustNodes(addresses: readonly string[]): void {
-    if (addresses.join() === this.#nodes.join()) return;
-    this.#nodes = addresses;
-    this.trust(this.#nets);
+    this.#embedded?.trustNodes(addresses);
   }
 
   secure(tls: TlsSettings): void {
-    this.#tls = tls;
-    this.#server?.secure(tls);
+    this.#embedded?.secure(tls);
   }
 
   trace(sipCallId: string): SipTraceEntry[] {
@@ -501,9 +458,7 @@ class Gateway implements SipGateway {
     for (const dialog of [...this.#mediaDialogs]) dialog.lost();
     this.#bindings.close();
     this.#trace.close();
-    const server = this.#server;
-    this.#server = null;
     this.#links.clear();
-    await server?.close();
+    await this.#embedded?.close();
   }
 }
