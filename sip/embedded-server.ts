@@ -8,7 +8,7 @@ import type { TlsSettings } from './server/transport/tls.js';
 
 const longestRestartDelayMs = 30_000;
 
-export interface EmbeddedServerOptions {
+export interface EmbeddedServerParts {
   /** As the first server is started. */
   server: SipServerOptions;
   log: SipLog;
@@ -28,7 +28,7 @@ export class EmbeddedServer {
   #nodes: readonly string[] = [];
   #tls: TlsSettings | undefined;
 
-  constructor(private readonly options: EmbeddedServerOptions) {
+  constructor(private readonly options: EmbeddedServerParts) {
     this.#tls = options.server.tls;
   }
 
