@@ -10,12 +10,10 @@ const token = /[\p{L}\p{M}\p{Nd}]+(?:['’][\p{L}\p{M}\p{Nd}]+)*/gu;
 const numerals = new RegExp(`[${ideographicNumerals}]`, 'u');
 const runOfNumerals = new RegExp(`[${ideographicNumerals}]+(?:[\\s、,，-]*[${ideographicNumerals}]+)*`, 'gu');
 
-/** Whether a word is a number, in any of the languages; languages that write numbers as one word need their parts. */
-const number = Object.values(numberWords).map(({ parts, beside }) => {
-  const part = plain(parts).split(' ').join('|');
-  const joint = plain(beside).split(' ').join('|');
-  return new RegExp(`^(?:${part})(?:(?:${joint})?(?:${part}))*$`, 'u');
-});
+const languages = Object.values(numberWords).map(({ parts, beside }) => ({
+  parts: plain(parts).split(' '),
+  joints: plain(beside).split(' '),
+}));
 const besideNumber = new Set(Object.values(numberWords).flatMap(({ beside }) => plain(beside).split(' ')));
 
 /** `text` with every spoken number replaced by `[redacted]`, together with the words in and beside it that may belong to it. */
@@ -56,7 +54,28 @@ function fillGaps(hidden: boolean[]): void {
 function isNumber(word: string): boolean {
   // Text without spaces is no word: its numerals are replaced one by one.
   if (numerals.test(word)) return false;
-  return /\p{Nd}/u.test(word) || number.some((pattern) => pattern.test(word));
+  return /\p{Nd}/u.test(word) || languages.some(({ parts, joints }) => isMadeOf(word, parts, joints));
+}
+
+/**
+ * Whether a word consists of parts, with at most one joint between two of them, as languages join them that write numbers as one word. A
+ * regular expression would try every way to cut a word, and there are endlessly many of a long one.
+ */
+function isMadeOf(word: string, parts: readonly string[], joints: readonly string[]): boolean {
+  const begins = new Uint8Array(word.length + 1);
+  const ends = new Uint8Array(word.length + 1);
+  begins[0] = 1;
+  for (let at = 0; at < word.length; at++) {
+    if (begins[at] === 0) continue;
+    for (const part of parts) {
+      if (!word.startsWith(part, at)) continue;
+      const end = at + part.length;
+      ends[end] = 1;
+      begins[end] = 1;
+      for (const joint of joints) if (word.startsWith(joint, end)) begins[end + joint.length] = 1;
+    }
+  }
+  return ends[word.length] === 1;
 }
 
 /** Lower case, without accents. */
