@@ -51,6 +51,7 @@ import { Histograms } from './histograms.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
 import { readiness } from './readiness.js';
+import { CallPlaces } from './redis/call-places.js';
 import { CallRates } from './redis/call-rates.js';
 import { RedisConnection } from './redis/connection.js';
 import { LivingNodes } from './redis/living-nodes.js';
@@ -225,10 +226,12 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     const nodes = redis && new LivingNodes(redis);
     const counter = redis && new RateCounter(redis);
     const callRates = new CallRates(counter);
+    const places = redis && new CallPlaces(redis);
+    opened.push(() => places?.close());
 
     const trunks = new TrunkTable();
     const isDown = (uri: string) => stateOf(uri) === 'down';
-    const carriers = new Carriers({ codecs: settings.codecs, isDown, rates: callRates });
+    const carriers = new Carriers({ codecs: settings.codecs, isDown, rates: callRates, places });
     const trunkReload = await TrunkReload.open<TlsSettings>({
       records: () => store.trunks.allForSip(),
       table: trunks,

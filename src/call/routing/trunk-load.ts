@@ -1,4 +1,5 @@
-/** Counts the calls of each trunk: those at once by this node, those that begin in a second as `CallRates` does. */
+/** Counts the calls of each trunk: those at once, and those that begin in a second. */
+import type { CallPlaces } from '../../redis/call-places.js';
 import type { CallRates } from '../../redis/call-rates.js';
 
 export interface TrunkCaps {
@@ -11,18 +12,32 @@ export interface TrunkCaps {
 export class TrunkLoad {
   readonly #calls = new Map<string, number>();
 
-  constructor(private readonly rates: CallRates) {}
+  /** `places`: shared with other nodes; null: there are none. */
+  constructor(
+    private readonly rates: CallRates,
+    private readonly places: CallPlaces | null = null,
+  ) {}
 
   /** Takes a place in the trunk; the function gives it back, once. null when the trunk is full. Never rejects. */
   async enter(trunkId: string, caps: TrunkCaps): Promise<(() => void) | null> {
     const calls = this.#calls.get(trunkId) ?? 0;
     if (caps.maxCalls !== null && calls >= caps.maxCalls) return null;
     this.#calls.set(trunkId, calls + 1);
+    let leavePlace: (() => void) | null = null;
     let isIn = true;
     const leave = (): void => {
-      if (isIn) this.#left(trunkId);
+      if (!isIn) return;
       isIn = false;
+      this.#left(trunkId);
+      leavePlace?.();
     };
+    if (caps.maxCalls !== null && this.places !== null) {
+      leavePlace = await this.places.take(`trunk:${trunkId}`, caps.maxCalls);
+      if (leavePlace === null) {
+        leave();
+        return null;
+      }
+    }
     if (caps.callsPerSecond === null || (await this.rates.begin('trunk', trunkId, caps.callsPerSecond))) return leave;
     leave();
     return null;

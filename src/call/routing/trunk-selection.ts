@@ -1,6 +1,7 @@
 /** Which trunks, and which of their gateways, carry an outbound call, and in which order. */
 import type { MediaPolicy, PhoneCodec } from '../../../media/engine.js';
 import type { Gateway } from '../../../sip/leg.js';
+import type { CallPlaces } from '../../redis/call-places.js';
 import { CallRates } from '../../redis/call-rates.js';
 import type { Trunk, TrunkGateway } from '../../store/routing/trunks.js';
 import { type Presentation, presentationOf } from './outbound-identity.js';
@@ -33,6 +34,8 @@ export interface CarrierRules {
   draw?(): number;
   /** Counts calls per second. Default: those of this process alone. */
   rates?: CallRates;
+  /** Counts calls at once, with those of other nodes. Default: those of this process alone. */
+  places?: CallPlaces | null;
 }
 
 export class Carriers {
@@ -41,7 +44,7 @@ export class Carriers {
   readonly #load: TrunkLoad;
 
   constructor(private readonly rules: CarrierRules) {
-    this.#load = new TrunkLoad(rules.rates ?? new CallRates(null));
+    this.#load = new TrunkLoad(rules.rates ?? new CallRates(null), rules.places);
   }
 
   /** Active trunks, oldest first. Running calls are not affected. */
