@@ -68,6 +68,7 @@ async function placeOutboundCall(request: OutboundCall, deps: OutboundDeps): Pro
   const endpoint = new EndpointWhileRinging(callee, endpointId, lookup, script, log, request.instructions);
   const progress = new OutboundProgress(call, request, parties, lookup, script);
   call.isRecorded = request.record;
+  call.requestedBy = request.requestedBy;
   call.commands = (command) => commandByApi(command, callee, script);
   const offerFor: TrunkDialRequest['offerFor'] = (localAddress, media) => {
     endpoint.nextGateway();

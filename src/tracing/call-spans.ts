@@ -20,6 +20,7 @@ export function callSpans(ended: EndedCall): Span[] {
       attributes: Object.fromEntries(
         Object.entries(logFields(ended)).map(([name, value]) => [`trunkline.${name}`, value as string | number | null]),
       ),
+      ...(ended.requestedBy && { links: [ended.requestedBy] }),
       ...(status === 'failed' && { error: detail ?? cause }),
     },
   ];

@@ -15,6 +15,8 @@ export interface Span {
   startMs: number;
   endMs: number;
   attributes: Readonly<Record<string, AttributeValue | null | undefined>>;
+  /** Spans of other traces that led to this one. */
+  links?: readonly { traceId: string; spanId: string }[];
   /** One sentence; absent: it went well. */
   error?: string;
 }
@@ -29,11 +31,12 @@ export function tracesBody(spans: readonly Span[], resource: Readonly<Record<str
 }
 
 function encoded(span: Span) {
-  const { traceId, spanId, parentSpanId, name, kind, startMs, endMs, error } = span;
+  const { traceId, spanId, parentSpanId, name, kind, startMs, endMs, links, error } = span;
   return {
     ...{ traceId, spanId, ...(parentSpanId !== undefined && { parentSpanId }), name, kind: kinds[kind] },
     ...{ startTimeUnixNano: nanoseconds(startMs), endTimeUnixNano: nanoseconds(Math.max(startMs, endMs)) },
     attributes: attributes(span.attributes),
+    ...(links && { links }),
     status: error === undefined ? {} : { code: errorStatus, message: error },
   };
 }

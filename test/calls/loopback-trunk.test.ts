@@ -40,7 +40,7 @@ async function startOn(sipHost: string): Promise<void> {
     rtpQuarantineMs: 0,
     log,
     sipTimersMs,
-    sipLimits: { waitMs: 30_000, foreseenWaitMs: 30_000, lagMs: 30_000 },
+    sipLimits: { waitMs: 30_000, foreseenWaitMs: 30_000, mainWaitMs: 30_000, lagMs: 30_000 },
   });
 }
 

@@ -1,6 +1,7 @@
 /** A whole call as a collector of OpenTelemetry gets it. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { startTestApp, type TestApp } from '../support/app.js';
+import { addTrunk } from '../support/outbound.js';
 import { type Receiver, startReceiver } from '../support/receiver.js';
 import { startScriptedAgent } from '../support/scripted-agent.js';
 import { webhookApp } from '../support/webhook-app.js';
@@ -13,6 +14,7 @@ interface OtlpSpan {
   startTimeUnixNano: string;
   endTimeUnixNano: string;
   attributes: { key: string; value: Record<string, unknown> }[];
+  links?: { traceId: string; spanId: string }[];
   status: { code?: number };
 }
 
@@ -90,3 +92,27 @@ it('tells an agent which call it is connected for, also one that fails', async (
     await agent.close();
   }
 });
+
+it('links an outbound call with the request that asked for it', async () => {
+  const talking = await startScriptedAgent();
+  const from = '+12025550193';
+  const { endpointId } = await app.connectNumber(from, talking.url);
+  const trunk = await addTrunk(app, ['sip:127.0.0.1:9']); // nobody answers there
+  const place = async (path: string, body: string, type: string, traceparent: string) => {
+    const headers = { authorization: `Bearer ${app.key}`, connection: 'close', 'content-type': type, traceparent };
+    const answer = await fetch(`${app.httpUrl}${path}`, { method: 'POST', headers, body });
+    expect(answer.status).toBe(201);
+    const call = (await answer.json()) as { id?: string };
+    await expect
+      .poll(() => spansOf(call.id ?? '').map(({ name }) => name), { timeout: 20_000 })
+      .toContain('outbound call');
+    return spansOf(call.id ?? '').find(({ name }) => name === 'outbound call')?.links;
+  };
+  const wish = JSON.stringify({ to_number: '+12025550194', from_number: from, endpoint_id: endpointId });
+  const json = (traceparent: string) => place('/v1/outbound-calls', wish, 'application/json', traceparent);
+  const [traceId, spanId] = ['0af7651916cd43dd8448eb211c80319c', 'b7ad6b7169203331'];
+  expect(await json(`00-${traceId}-${spanId}-01`)).toEqual([{ traceId, spanId }]);
+  expect(await json('00-nonsense-01'), 'it is not refused').toBeUndefined();
+  await app.api('DELETE', `/v1/trunks/${trunk}`);
+  await talking.close();
+}, 60_000);

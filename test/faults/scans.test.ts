@@ -5,11 +5,11 @@ import type { FarCall } from '../support/far-ends.js';
 import { demo, faultScene } from '../support/fault-scene.js';
 import { scan } from '../support/scan.js';
 
-const { waitMs, foreseenWaitMs } = DEFAULT_ADMISSION_LIMITS;
+const { waitMs, foreseenWaitMs, mainWaitMs } = DEFAULT_ADMISSION_LIMITS;
 const scene = faultScene({
   timersMs: { t1: 200, t2: 800, t4: 1000 },
   // what refuses calls for overload is as in earnest, but for the lag of a machine that runs other tests too
-  start: { sipTrusted: ['127.0.0.1/32'], sipLimits: { waitMs, foreseenWaitMs } },
+  start: { sipTrusted: ['127.0.0.1/32'], sipLimits: { waitMs, foreseenWaitMs, mainWaitMs } },
   prepare: async (app) => {
     const [loopback] = await app.store.trunks.allForSip();
     await app.api('PATCH', `/v1/trunks/${loopback?.id}`, { addresses: ['127.0.0.1/32'] });

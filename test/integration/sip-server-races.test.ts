@@ -10,7 +10,7 @@ let t: TestServer;
 let peer: SipPeer;
 
 beforeAll(async () => {
-  t = await openTestServer({ limits: { waitMs: 30_000, foreseenWaitMs: 30_000, lagMs: 30_000 } });
+  t = await openTestServer({ limits: { waitMs: 30_000, foreseenWaitMs: 30_000, mainWaitMs: 30_000, lagMs: 30_000 } });
 });
 beforeEach(async () => {
   peer = await SipPeer.open(t.port);

@@ -25,7 +25,7 @@ beforeEach(async () => {
   destroyed = 0;
   directory = mkdtempSync(path.join(tmpdir(), 'sipp-'));
   // a machine that runs other tests too is not overload
-  const limits = { waitMs: 30_000, foreseenWaitMs: 30_000, lagMs: 30_000 };
+  const limits = { waitMs: 30_000, foreseenWaitMs: 30_000, mainWaitMs: 30_000, lagMs: 30_000 };
   t = await openTestServer({ timersMs: { t1: 500, t2: 4000, t4: 500 }, limits });
   t.srf.invite((req, res) => {
     // by callback: a promise would be told after a BYE that came along with the news of the 200

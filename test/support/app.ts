@@ -70,7 +70,7 @@ export async function startTestApp(
     rtpQuarantineMs: 0,
     // a machine that runs other tests too is not overload
     ...more,
-    sipLimits: { waitMs: 30_000, foreseenWaitMs: 30_000, lagMs: 30_000, ...more.sipLimits },
+    sipLimits: { waitMs: 30_000, foreseenWaitMs: 30_000, mainWaitMs: 30_000, lagMs: 30_000, ...more.sipLimits },
     ...(sipTimersMs === undefined ? {} : { sipTimersMs: { lingerMs, ...sipTimersMs } }),
   });
   const key = app.first?.apiKey ?? bootstrapKey; // an empty TRUNKLINE_BOOTSTRAP_KEY has one made

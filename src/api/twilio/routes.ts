@@ -1,6 +1,8 @@
 /** The part of Twilio's REST API that applications use during calls: create, read, end and redirect a call. */
+
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { CallCommand } from '../../call/core/command.js';
+import { traceContextOf } from '../../call/core/trace-context.js';
 import type { CallDetail } from '../../store/calls/call-records.js';
 import type { Endpoint } from '../../store/routing/endpoints.js';
 import { type Action, type FollowUp, InstructionError } from '../../webhook/actions.js';
@@ -83,7 +85,7 @@ const callRoutes: TwilioRoute[] = [
   {
     method: 'POST',
     path: 'Calls.json',
-    handle: (request, caller, options) => createCall(new Form(request), caller, options),
+    handle: (request, caller, options) => createCall(request, caller, options),
   },
   {
     method: 'GET',
@@ -93,7 +95,9 @@ const callRoutes: TwilioRoute[] = [
   { method: 'POST', path: 'Calls/:call', handle: updateCall },
 ];
 
-async function createCall(form: Form, caller: Caller, options: TwilioOptions): TwilioAnswer {
+async function createCall(request: FastifyRequest, caller: Caller, options: TwilioOptions): TwilioAnswer {
+  const form = new Form(request);
+  const requestedBy = traceContextOf(request.headers.traceparent);
   const fromNumber = phoneNumberOf(form.required('From'), 'From');
   const toNumber = calleeOf(form, fromNumber);
   const endpoint = await callingEndpoint(fromNumber, caller, options.store);
@@ -104,6 +108,7 @@ async function createCall(form: Form, caller: Caller, options: TwilioOptions): T
     ...askedByForm(form, { toNumber, fromNumber, endpointId: endpoint.id }, options.allowPrivateTargets),
     instructions,
     status,
+    ...(requestedBy && { requestedBy }),
     warnings: form.warnings,
   });
   const call = await options.store.records.detail(caller.scope, callId);

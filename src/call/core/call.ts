@@ -15,6 +15,7 @@ import type { AgentConnect, EndedCall } from './ended-call.js';
 import { type CallFunds, watchFunds } from './funding.js';
 import { CallEnded, callStatus, type Ending } from './outcome.js';
 import type { PartyFacts } from './party-facts.js';
+import type { TraceContext } from './trace-context.js';
 import { Transcript } from './transcript.js';
 import type { TransferFallback } from './transfer-fallback.js';
 
@@ -59,6 +60,8 @@ export class Call {
   recording: CallRecording | null = null;
   /** Whether the whole call is recorded; null: as the endpoint says that takes it. */
   isRecorded: boolean | null = null;
+  /** The span of another program that asked for it. */
+  requestedBy: TraceContext | undefined;
   /** null until the party has media. */
   transferFallback: TransferFallback | null = null;
   /** The exception of a callback that ended the call; null: none. */
@@ -357,6 +360,7 @@ export class Call {
       admittedAt: this.#admittedAtMs === null ? null : this.#at(this.#admittedAtMs),
       completedAt: this.#at(endedAtMs),
       agentConnects: this.#agentConnects,
+      ...(this.requestedBy && { requestedBy: this.requestedBy }),
       quality: summary.quality,
       turns: summary.turns,
     };

@@ -3,6 +3,7 @@ import type { CallTimings, QualityMetrics, Turn } from '../../store/calls/call-r
 import type { FinalStatus } from '../../store/calls/event-types.js';
 import type { Direction, HangupSource } from '../../store/database/tables.js';
 import type { Mode } from '../../store/tenants/scope.js';
+import type { TraceContext } from './trace-context.js';
 
 /** Which agent got ready, and how long that took. */
 export interface AgentConnect {
@@ -36,6 +37,8 @@ export interface EndedCall {
   ringSec: number | null;
   timings: CallTimings;
   agentConnects: readonly AgentConnect[];
+  /** The span of another program that asked for it. */
+  requestedBy?: TraceContext;
   quality: QualityMetrics;
   turns: readonly Turn[];
 }

@@ -1,6 +1,7 @@
 import type { Mode } from '../../store/tenants/scope.js';
 import type { Action, FollowUp, StatusCallback } from '../../webhook/actions.js';
 import type { BegunCall } from './call.js';
+import type { TraceContext } from './trace-context.js';
 
 /** What is done when something else than a person answers. */
 export const answerActions = ['talk', 'leave_message', 'hang_up', 'press'] as const;
@@ -39,6 +40,8 @@ export interface OutboundCall {
   onFax?: AnswerAction;
   pressKeys?: string;
   metadata: Record<string, unknown>;
+  /** The span that asked for the call. */
+  requestedBy?: TraceContext;
   /** null: as the endpoint says. */
   record: boolean | null;
   /** The first actions after the answer, or the address that answers with them; default: the endpoint's own address. */

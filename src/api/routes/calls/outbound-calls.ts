@@ -1,4 +1,5 @@
 import type { OutboundCalls } from '../../../call/core/outbound-request.js';
+import { traceContextOf } from '../../../call/core/trace-context.js';
 import type { Store } from '../../../store/store.js';
 import { invalid } from '../../errors.js';
 import { presentCall } from '../../present/present.js';
@@ -53,7 +54,7 @@ export function outboundCallRoutes({
         'NO_TRUNK_AVAILABLE',
         'SHUTTING_DOWN',
       ],
-      handle: async ({ body, caller, reply, afterwards, within }) => {
+      handle: async ({ body, request, caller, reply, afterwards, within }) => {
         const toNumber = phoneNumberOf(body.to_number, 'to_number');
         const fromNumber = phoneNumberOf(body.from_number, 'from_number');
         const metadata = body.metadata ?? {};
@@ -63,6 +64,7 @@ export function outboundCallRoutes({
           for (const path of ['on_machine', 'on_screening', 'on_operator', 'on_fax', 'wait_for_detection'] as const)
             if (body[path] !== undefined && body[path] !== 'talk' && body[path] !== false)
               throw invalid({ path, message: 'requires machine_detection' });
+        const requestedBy = traceContextOf(request.headers.traceparent);
         const { callId, start } = await startOutbound(
           { store, now, ...(outboundCalls && { outboundCalls }) },
           rules,
@@ -81,6 +83,7 @@ export function outboundCallRoutes({
             ...(body.on_fax !== undefined && { onFax: body.on_fax }),
             ...(body.press_keys !== undefined && { pressKeys: body.press_keys }),
             metadata,
+            ...(requestedBy && { requestedBy }),
             ...(body.record !== undefined && { record: body.record }),
           },
           within,
