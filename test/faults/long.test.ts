@@ -12,7 +12,7 @@ describe.runIf(process.env.FAULTS === 'long')('5,000 callers', () => {
     timersMs: { t1: 500, t2: 4000, t4: 5000 },
     environment: { TRUNKLINE_RTP_PORTS: '20000-32767' },
     // as it is by itself, not as for tests on a busy machine
-    start: { sipLimits: { waitMs: 1000, foreseenWaitMs: 300, mainWaitMs: 100, lagMs: 1000 } },
+    start: { sipLimits: { waitMs: 1000, foreseenWaitMs: 300, mainWaitMs: 150, lagMs: 1000 } },
     limitMs: 60_000,
   });
 

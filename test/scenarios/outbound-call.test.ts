@@ -141,6 +141,7 @@ const byClass = { 3: 'unspecified', 4: 'call_rejected', 5: 'carrier_unreachable'
 const special: Record<number, string> = {
   ...{ 486: 'user_busy', 600: 'user_busy', 408: 'no_answer', 480: 'no_answer', 487: 'originator_cancel' },
   ...{ 404: 'not_found', 410: 'not_found', 416: 'not_found', 484: 'not_found', 485: 'not_found', 604: 'not_found' },
+  ...{ 430: 'carrier_unreachable' }, // RFC 5626: the way to the phone is gone
   ...{ 415: 'incompatible_media', 488: 'incompatible_media', 606: 'incompatible_media' },
 };
 

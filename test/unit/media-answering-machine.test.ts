@@ -237,7 +237,14 @@ describe('a beep', () => {
   });
 
   it.each([100, 500, 900])('is not the end of the ringing, %d ms from the answer on', (ms) => {
-    expect(listen([{ toneHz: 425, ms }, ...hello])).toMatchObject({ result: 'human' });
+    const verdict = listen([{ toneHz: 425, ms }, ...hello]);
+    expect(verdict).toMatchObject({ result: 'human' });
+    expect(Math.abs((verdict?.greetingMs ?? 0) - 600), 'the word, not the tone').toBeLessThan(100);
+    expect(verdict?.decidedMs).toBeGreaterThan(ms + 400 + 600 + 900);
+  });
+
+  it('is the end of the ringing even if nothing follows', () => {
+    expect(listen([{ toneHz: 1400, ms: 500 }])).toMatchObject({ result: 'unknown', reason: 'silence' });
   });
 
   it('is not a pure vowel within a word', () => {

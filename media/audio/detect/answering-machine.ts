@@ -113,6 +113,8 @@ export class AnswerListener {
   private toneEnded({ frequencyHz, durationMs, endedMs }: SteadyTone): void {
     if (durationMs < shortestBeepMs) return;
     const beganMs = endedMs - durationMs;
+    // The first moments of a tone sound like speech: the end of the ringing is no greeting.
+    if (beganMs <= ringingMs) this.greetingFromMs = null;
     const sinceToneMs = beganMs - this.toneEndedMs;
     if (this.isNextSitTone(frequencyHz, durationMs, sinceToneMs)) this.sitTones += 1;
     else this.sitTones = this.isSitTone(0, frequencyHz, durationMs) ? 1 : 0;
@@ -161,6 +163,7 @@ export class AnswerListener {
     const { greetingFromMs } = this;
     if (atMs >= limitMs) this.end({ result: 'unknown', reason: 'timeout' }, atMs);
     else if (greetingFromMs === null) {
+      if (this.speech.speaking && this.speech.loudUntilMs > this.toneEndedMs) this.greetingFromMs = this.toneEndedMs;
       if (atMs >= silenceLimitMs) this.end({ result: 'unknown', reason: 'silence' }, atMs);
     } else this.judgeGreeting(greetingFromMs, atMs);
   }

@@ -35,7 +35,7 @@ export const DEFAULT_ADMISSION_LIMITS: AdmissionLimits = {
   strangersWaiting: 100,
   waitMs: 1000,
   foreseenWaitMs: 300,
-  mainWaitMs: 100,
+  mainWaitMs: 150,
   lagMs: 1000,
 };
 

@@ -217,7 +217,7 @@ function realtime(service: RealtimeService): ProviderProtocol {
             type: 'message',
             status: 'completed',
             role: 'user',
-            content: [{ type: 'input_audio', transcript: null }],
+            content: [{ type: 'input_audio' }],
           });
         },
         heard(transcript) {
