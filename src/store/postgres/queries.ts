@@ -14,6 +14,9 @@ export const postgresQueries = new Kysely<Tables>({
 /** The texts that the driver is given for the SQL of the store. */
 const statements = new Map<string, PostgresStatement>();
 const mostStatements = 1_000;
+/** A plan over the months of calls takes some hundred kilobytes of the server, on each connection. */
+const mostPrepared = 100;
+let prepared = 0;
 
 export interface PostgresStatement {
   /** With `$1`, `$2` for each `?`. */
@@ -31,10 +34,10 @@ export function statementOf(sql: string): PostgresStatement {
   if (found === undefined) {
     let count = 0;
     const text = sql.replace(/\?/g, () => `$${++count}`);
-    const isPrepared = /^select\b/i.test(text) && !/select \*|\.\*/i.test(text) && statements.size < mostStatements;
-    found = { text, name: isPrepared ? `trunkline_${statements.size}` : undefined };
-    // More are made by hand-written SQL of many parameters; the connections keep the names of the first.
-    if (statements.size < mostStatements) statements.set(sql, found);
+    const isKept = statements.size < mostStatements;
+    const isPrepared = isKept && prepared < mostPrepared && /^select\b/i.test(text) && !/select \*|\.\*/i.test(text);
+    found = { text, name: isPrepared ? `trunkline_${prepared++}` : undefined };
+    if (isKept) statements.set(sql, found);
   }
   return found;
 }
