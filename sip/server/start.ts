@@ -17,7 +17,7 @@ export interface SipServer {
   trust(nets: readonly string[]): void;
   /** Replaces `tls` for new connections. */
   secure(tls: TlsSettings): void;
-  /** The application has taken up an INVITE, and its first response waits for something else: the guard counts it as heard. */
+  /** The application has taken up an INVITE, and its first response waits for something else: the guard does not count this wait. */
   takenUp(transactionId: string): void;
   /** Answers 503 to an INVITE that a dead server left unanswered. For UDP only: TCP and TLS peers saw the connection end. */
   refuse(invite: UnansweredInvite): void;

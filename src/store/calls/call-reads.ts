@@ -30,7 +30,7 @@ import {
   toCallRecord,
   toCallText,
 } from './call-records.js';
-import { isOfScope } from './calls-by-id.js';
+import { isOfScope, toPowerOfTwo } from './calls-by-id.js';
 import { deleteCalls } from './delete-calls.js';
 
 /** The maximum number of events that a reconnected stream replays. */
@@ -289,8 +289,7 @@ function rowsWithin(
   let source = 'calls';
   const conditions = ['organization_id = ?', 'mode = ?'];
   if (spans.length > 1) {
-    const empty = Array.from({ length: 2 ** Math.ceil(Math.log2(spans.length)) - spans.length }, () => [0, 0] as const);
-    const each = [...spans, ...empty];
+    const each = toPowerOfTwo(spans, [0, 0]);
     values.push(...each.flat(), scope.organizationId, scope.mode);
     const pairs = each.map(() => '(cast(? as bigint), cast(? as bigint))').join(', ');
     source = `(values ${pairs}) as hours cross join calls`;

@@ -121,7 +121,7 @@ export class CallSearch {
     if (number !== undefined) {
       const few = await this.callsOfNumbers(number);
       if (few?.length === 0) return [];
-      if (few) query = query.where('id', 'in', toPowerOfTwo(few));
+      if (few) query = query.where('id', 'in', toPowerOfTwo(few, few[0] ?? ''));
       else
         query = query.where(sql<boolean>`(${beginsWith('from_number', number)} or ${beginsWith('to_number', number)})`);
       isById = few !== null;
@@ -153,7 +153,7 @@ export class CallSearch {
     const query = this.database.sql
       .selectFrom('call_events')
       .select(['call_id', 'event_data'])
-      .where('call_id', 'in', toPowerOfTwo(callIds))
+      .where('call_id', 'in', toPowerOfTwo(callIds, callIds[0] ?? ''))
       .where('event_type', '=', 'amd.completed');
     const events = await this.database.all(query);
     return new Map(

@@ -13,8 +13,8 @@ export function isOfScope(sql: Kysely<Tables>, { organizationId, mode }: Scope, 
   return raw<SqlBool>`(${owner}) = ${organizationId}`;
 }
 
-/** The ids, the last one repeated: so that there are few statements of different length. */
-export function toPowerOfTwo(ids: readonly string[]): string[] {
-  const length = 2 ** Math.ceil(Math.log2(ids.length));
-  return [...ids, ...Array<string>(length - ids.length).fill(ids.at(-1) ?? '')];
+/** Filled up, so that there are few statements of different length. */
+export function toPowerOfTwo<T>(values: readonly T[], filler: T): T[] {
+  const length = 2 ** Math.ceil(Math.log2(values.length));
+  return [...values, ...Array<T>(length - values.length).fill(filler)];
 }
