@@ -456,6 +456,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       ...calls,
       dial: (request, signal) => sip.dial(request, signal),
       carriers: carriersOf,
+      addresses: calls.script.dialling,
       hasCarrier: (organizationId, mode) => mode === 'test' || carriers.of(organizationId).length > 0,
       isDraining: () => shutdown.isDraining,
     });

@@ -51,7 +51,7 @@ export const errorCatalogue = {
   INVALID_PHONE_NUMBER: {
     status: 400,
     message: 'The phone number must be E.164, such as +15551234567',
-    when: 'A number is not `+` and 7 to 15 digits after spaces and `-.()` are stripped. `details.field` and `details.value` name it.',
+    when: 'A number is not `+` and 7 to 15 digits after spaces and `-.()` are stripped, or an address is not `client:` and a name, or a SIP address that may be called. `details.field` and `details.value` name it.',
     details: { field: 'to_number', value: '555-1234' },
   },
   CALL_IN_PROGRESS: {

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import type { MediaEngine, MediaPolicy } from '../../media/engine.js';
-import type { SipGateway } from '../../sip/leg.js';
+import type { CallLeg, SipGateway } from '../../sip/leg.js';
 import type { Calls } from '../store/calls/calls.js';
 import type { Mode } from '../store/tenants/scope.js';
+import { e164 } from '../webhook/actions.js';
 import { answeringPlan } from './answering/answering-plan.js';
 import { detectEarlyOperator, detectMachine } from './answering/machine-detection.js';
 import { BridgedTransfer } from './control/bridged-transfer.js';
@@ -11,13 +12,14 @@ import { Call } from './core/call.js';
 import { endingOf } from './core/error-to-ending.js';
 import type { OutboundCall, OutboundCalls } from './core/outbound-request.js';
 import type { PartyFacts } from './core/party-facts.js';
+import { type AddressDialDeps, type AddressDialRequest, dialAddress } from './dial/dial-address.js';
 import { dialCarriers, type TrunkDialRequest } from './dial/dial-trunks.js';
 import { EndpointWhileRinging } from './endpoint-while-ringing.js';
 import { OutboundProgress } from './outbound-progress.js';
 import { CalledParty } from './party/called.js';
 import { type CallClosing, closeCall } from './party/teardown.js';
 import type { RouteLookup } from './routing/router.js';
-import type { Carrier } from './routing/trunk-selection.js';
+import type { Carrier, TrunkMedia } from './routing/trunk-selection.js';
 import type { ScriptDeps } from './script/context.js';
 
 /** What an outbound call needs of the process. */
@@ -28,7 +30,9 @@ export interface OutboundDeps extends CallClosing {
   dial: SipGateway['dial'];
   /** The trunks of an organization, in order; for test calls the carrier simulator. */
   carriers(organizationId: string, mode: Mode): Carrier[] | Promise<Carrier[]>;
-  /** Whether there is any, without starting anything. */
+  /** Whether a registered phone or a SIP address may be called, and how. */
+  addresses: Omit<AddressDialDeps, 'dial'>;
+  /** Whether there is any carrier, without starting anything. */
   hasCarrier(organizationId: string, mode: Mode): boolean;
   isDraining(): boolean;
   /** Simultaneous calls; null: no limit. */
@@ -40,11 +44,11 @@ export interface OutboundDeps extends CallClosing {
 export class OutboundDialler implements OutboundCalls {
   constructor(private readonly deps: OutboundDeps) {}
 
-  refusal(organizationId: string, mode: Mode): 'no_trunk' | 'shutting_down' | 'full' | null {
+  refusal(organizationId: string, mode: Mode, to: string): 'no_trunk' | 'shutting_down' | 'full' | null {
     if (this.deps.isDraining()) return 'shutting_down';
     const { used, quarantined, total } = this.deps.media.load().ports;
     if (used + quarantined >= total) return 'full';
-    return this.deps.hasCarrier(organizationId, mode) ? null : 'no_trunk';
+    return !e164.test(to) || this.deps.hasCarrier(organizationId, mode) ? null : 'no_trunk';
   }
 
   start(request: OutboundCall): void {
@@ -70,7 +74,7 @@ async function placeOutboundCall(request: OutboundCall, deps: OutboundDeps): Pro
   call.isRecorded = request.record;
   call.requestedBy = request.requestedBy;
   call.commands = (command) => commandByApi(command, callee, script);
-  const offerFor: TrunkDialRequest['offerFor'] = (localAddress, media) => {
+  const offerFor = (localAddress: string, media: Partial<TrunkMedia>) => {
     endpoint.nextGateway();
     return callee.offer(deps.media, { group: call.id, policy: { ...deps.policy, ...media }, localAddress });
   };
@@ -94,15 +98,7 @@ async function placeOutboundCall(request: OutboundCall, deps: OutboundDeps): Pro
   progress.initiated();
   try {
     deps.live.checkCapacity(deps.maxCalls);
-    const carriers = await deps.carriers(organizationId, mode);
-    call.check();
-    call.event('call.routed', { endpoint_id: endpointId, trunks: carriers.map((carrier) => carrier.name) });
-    const leg = await dialCarriers(
-      call,
-      { sipCallId, to, from, ringTimeoutMs, offerFor, onProgress },
-      carriers,
-      deps.dial,
-    );
+    const leg = await dialCallee(call, request, { sipCallId, to, from, ringTimeoutMs, offerFor, onProgress }, deps);
     answered.abort();
     await callee.answeredWith(leg);
     call.transferFallback = new BridgedTransfer(callee, endpointId, script.dialling);
@@ -122,6 +118,23 @@ async function placeOutboundCall(request: OutboundCall, deps: OutboundDeps): Pro
     await closeCall(callee, sipCallId, deps);
     progress.completed();
   }
+}
+
+/** A number over the trunks, in order; a registered phone or a SIP address without them. */
+async function dialCallee(
+  call: Call,
+  { endpointId, organizationId, mode, sipAuth = null }: OutboundCall,
+  wish: TrunkDialRequest & Pick<AddressDialRequest, 'offerFor'>,
+  deps: OutboundDeps,
+): Promise<CallLeg> {
+  const isNumber = e164.test(wish.to);
+  const carriers = isNumber ? await deps.carriers(organizationId, mode) : [];
+  call.check();
+  call.event('call.routed', { endpoint_id: endpointId, trunks: carriers.map((carrier) => carrier.name) });
+  if (isNumber) return dialCarriers(call, wish, carriers, deps.dial);
+  const headers = { 'X-Trunkline-Call-Id': call.id };
+  const { addresses, dial } = deps;
+  return dialAddress(call, { ...wish, organizationId, auth: sipAuth, headers }, { ...addresses, dial });
 }
 
 /** Start messages carry texts; other values are written as JSON. */

@@ -204,8 +204,8 @@ describe('the way out', () => {
 
   it('without a trunk there is none; a test call needs none', async () => {
     const { organizationId } = app.first as { organizationId: string };
-    expect(app.outbound.refusal(organizationId, 'live')).toBe('no_trunk');
-    expect(app.outbound.refusal(organizationId, 'test')).toBeNull();
+    expect(app.outbound.refusal(organizationId, 'live', '+12025550123')).toBe('no_trunk');
+    expect(app.outbound.refusal(organizationId, 'test', '+12025550123')).toBeNull();
     const id = placeOutbound(app, { ...(await wishFor({}, { to: '+15005550486' })), mode: 'test' });
     await expect
       .poll(async () => (await app.store.records.detail({ organizationId, mode: 'test' }, id))?.status, {

@@ -1,7 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { answerChallenge } from '../../sip/auth/digest.js';
 import { openSimulatedCarrier, type SimulatedCarrier } from '../../src/simulator/carrier.js';
-import type { TestApp } from '../support/app.js';
 import { HandPhone } from '../support/joined-call.js';
 import { addTrunk } from '../support/outbound.js';
 import { tonesHz } from '../support/tone-caller.js';
@@ -10,7 +8,6 @@ import { webhookScene } from '../support/webhook-scene.js';
 
 let carrier: SimulatedCarrier;
 let desk: HandPhone;
-const user = { username: 'desk1', password: 'secret-of-desk1' };
 
 const scene = webhookScene({}, async (app) => {
   carrier = await openSimulatedCarrier({ ringMs: 100, timersMs: { t1: 100 } });
@@ -20,26 +17,13 @@ const scene = webhookScene({}, async (app) => {
       ...{ name: username, direction: 'inbound', username, password: `secret-of-${username}` },
     });
   desk = await HandPhone.open(app.sip.addresses[0]?.port ?? 0);
-  await register(app, desk);
+  await desk.register({ username: 'desk1', password: 'secret-of-desk1' });
   return async () => {
     await desk.close();
     await carrier.close();
   };
 });
 const { application } = scene;
-
-async function register(app: TestApp, { sip }: HandPhone): Promise<void> {
-  const identity = {
-    ...{ callId: 'reg-desk1', branch: '', from: '<sip:desk1@127.0.0.1>;tag=r', to: '<sip:desk1@127.0.0.1>' },
-    ...{ uri: `sip:127.0.0.1:${app.sip.addresses[0]?.port}`, cseq: 0 },
-  };
-  const lines = [`Contact: <sip:desk1@127.0.0.1:${sip.port}>`, 'Expires: 60'];
-  sip.request('REGISTER', identity, lines, '', undefined, 1);
-  const challenges = (await sip.next(401)).all('www-authenticate');
-  const answer = answerChallenge({ status: 401, challenges }, { method: 'REGISTER', uri: identity.uri }, user);
-  sip.request('REGISTER', identity, [...lines, `Authorization: ${answer?.value}`], '', undefined, 2);
-  await sip.next(200);
-}
 
 describe('<Client>', () => {
   test('rings the phone of our registrar, which may send the caller elsewhere by REFER', async () => {

@@ -1,4 +1,5 @@
 /** A call between two phones made by hand, with Trunkline in the middle: a caller, and an agent behind a `sip:` target. */
+import { answerChallenge } from '../../sip/auth/digest.js';
 import type { CallRecord, TestApp } from './app.js';
 import { type OutgoingInvite, type PeerMessage, SipPeer } from './bare-sip-peer.js';
 import { eventually } from './media-engine.js';
@@ -13,10 +14,32 @@ export class HandPhone {
   private constructor(
     readonly sip: SipPeer,
     readonly rtp: RtpPhone,
+    private readonly serverPort: number,
   ) {}
 
   static async open(serverPort = 0): Promise<HandPhone> {
-    return new HandPhone(await SipPeer.open(serverPort), await RtpPhone.open());
+    return new HandPhone(await SipPeer.open(serverPort), await RtpPhone.open(), serverPort);
+  }
+
+  /** Registers for a minute as the user of a trunk. */
+  async register(user: { username: string; password: string }): Promise<void> {
+    const { sip } = this;
+    const address = `<sip:${user.username}@127.0.0.1>`;
+    const uri = `sip:127.0.0.1:${this.serverPort}`;
+    const identity = {
+      callId: `reg-${user.username}`,
+      branch: '',
+      from: `${address};tag=r`,
+      to: address,
+      uri,
+      cseq: 0,
+    };
+    const lines = [`Contact: <sip:${user.username}@127.0.0.1:${sip.port}>`, 'Expires: 60'];
+    sip.request('REGISTER', identity, lines, '', undefined, 1);
+    const challenges = (await sip.next(401)).all('www-authenticate');
+    const answer = answerChallenge({ status: 401, challenges }, { method: 'REGISTER', uri }, user);
+    sip.request('REGISTER', identity, [...lines, `Authorization: ${answer?.value}`], '', undefined, 2);
+    await sip.next(200);
   }
 
   get contactLine(): string[] {

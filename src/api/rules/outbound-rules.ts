@@ -6,11 +6,15 @@ import type { Endpoint } from '../../store/routing/endpoints.js';
 import type { Store } from '../../store/store.js';
 import type { Organization } from '../../store/tenants/organizations.js';
 import type { Scope } from '../../store/tenants/scope.js';
+import { e164 } from '../../webhook/actions.js';
 import { ApiError, notFound } from '../errors.js';
 
 /** The caller id that every test key may use, and its phone number id in records. */
 export const testNumber = '+15005550006';
 export const testNumberId = '00000000-0000-7000-8000-015005550006';
+
+/** The phone number id in the record of a call between a name and an address. */
+const noNumberId = '00000000-0000-0000-0000-000000000000';
 
 /** A requested call. */
 export interface RequestedCall {
@@ -36,19 +40,22 @@ export class OutboundRules {
   ): Promise<{ endpoint: Endpoint; phoneNumberId: string }> {
     const endpoint = await this.store.endpoints.get(scope, asked.endpointId, reads);
     if (!endpoint) throw notFound('Endpoint');
-    const phoneNumberId = this.callerId(scope, asked.fromNumber);
+    const isNumber = e164.test(asked.toNumber);
+    const phoneNumberId = this.callerId(scope, asked.fromNumber, isNumber);
     const { allowed_prefixes: prefixes } = organization.limits;
-    if (prefixes && !prefixes.some((prefix) => asked.toNumber.startsWith(prefix)))
+    if (isNumber && prefixes && !prefixes.some((prefix) => asked.toNumber.startsWith(prefix)))
       throw new ApiError('DESTINATION_NOT_ALLOWED');
     if (endpoint.status !== 'active') throw new ApiError('ENDPOINT_INACTIVE', undefined, { endpoint_id: endpoint.id });
     await this.checkMoney(scope, organization, asked.toNumber, reads);
     await this.checkCap(scope, organization, reads);
-    this.checkServer(scope);
+    this.checkServer(scope, asked.toNumber);
     await this.checkRate(organization);
     return { endpoint, phoneNumberId };
   }
 
-  private callerId(scope: Scope, fromNumber: string): string {
+  /** The id of the number. Towards an address a name may call as well. */
+  private callerId(scope: Scope, fromNumber: string, isToNumber: boolean): string {
+    if (!isToNumber && !e164.test(fromNumber)) return noNumberId;
     const number = this.store.phoneNumbers.findDialled(fromNumber, scope.mode);
     if (number?.organizationId === scope.organizationId) return number.id;
     if (scope.mode === 'test' && fromNumber === testNumber) return testNumberId;
@@ -88,8 +95,8 @@ export class OutboundRules {
       throw new ApiError('CALLS_PER_SECOND_EXCEEDED', undefined, { limit }, { 'retry-after': '1' });
   }
 
-  private checkServer(scope: Scope): void {
-    const refusal = this.outboundCalls ? this.outboundCalls.refusal(scope.organizationId, scope.mode) : 'no_trunk';
+  private checkServer({ organizationId, mode }: Scope, to: string): void {
+    const refusal = this.outboundCalls ? this.outboundCalls.refusal(organizationId, mode, to) : 'no_trunk';
     if (refusal === 'no_trunk') throw new ApiError('NO_TRUNK_AVAILABLE', undefined, undefined, { 'retry-after': '30' });
     if (refusal === 'full') throw new ApiError('SERVICE_UNAVAILABLE', undefined, undefined, { 'retry-after': '5' });
     if (refusal === 'shutting_down') throw new ApiError('SHUTTING_DOWN', undefined, undefined, { 'retry-after': '30' });

@@ -22,7 +22,7 @@ const callFields = {
     description:
       'Milliseconds from the INVITE until the call was answered and its media path was open; 0 if the call was never answered.',
   }),
-  phone_number_id: uuid("The organization's number in this call."),
+  phone_number_id: uuid("The organization's number in this call; only zeros if a name called an address."),
   endpoint_id: nullable<string>(uuid('The endpoint that handled the call.')),
   recording_url: nullable<string>(
     Type.String({

@@ -12,9 +12,23 @@ const reaction = (to: string, what: string) =>
   );
 
 export const outboundCallBody = body({
-  to_number: number('The number to call, in E.164; spaces and `-.()` are stripped.'),
+  to_number: Type.String({
+    maxLength: 500,
+    description:
+      'The number to call, in E.164; spaces and `-.()` are stripped. Or an address, which no trunk carries: `client:` and the user name of a registered phone of the organization, or a SIP address such as `sip:alice@example.com`; `?X-Name=value` become header fields.',
+  }),
   from_number: number(
     "The caller id: one of the organization's phone numbers. A test key may always use `+15005550006`.",
+  ),
+  sip_username: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 255,
+      description: 'The user name that answers the challenge of a SIP address.',
+    }),
+  ),
+  sip_password: Type.Optional(
+    Type.String({ maxLength: 255, description: 'The password for `sip_username`. It is not stored.' }),
   ),
   endpoint_id: uuid('The endpoint that is connected once the callee has answered.'),
   ring_timeout: Type.Integer({

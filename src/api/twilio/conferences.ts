@@ -9,15 +9,14 @@ import {
 import type { ParticipantChange } from '../../call/conference/participant.js';
 import { type ConferenceJoin as ConferenceAction, maxSeats, type WaitMusic } from '../../webhook/actions.js';
 import { ApiError, invalid, notFound } from '../errors.js';
-import { phoneNumberOf } from '../request/phone-number.js';
 import { startOutbound } from '../rules/start-outbound.js';
 import { Form, refuse } from './form.js';
 import { onePage } from './pages.js';
 import { callIdOf, conferenceIdOf, participantIn, presentConference, presentParticipant } from './resources.js';
 import {
   askedByForm,
-  calleeOf,
   callingEndpoint,
+  partiesOf,
   type TwilioAnswer,
   type TwilioOptions,
   type TwilioRoute,
@@ -115,12 +114,11 @@ async function createParticipant(...asked: Asked): TwilioAnswer {
     conferences.find(caller.scope, conferenceIdOf(idOrName) ?? idOrName),
   );
   if (found === undefined && conferenceIdOf(idOrName) !== null) throw notFound('Conference');
-  const fromNumber = phoneNumberOf(form.required('From'), 'From');
-  const toNumber = calleeOf(form, fromNumber);
-  const endpoint = await callingEndpoint(fromNumber, caller, options.store);
+  const parties = partiesOf(form, options);
+  const endpoint = await callingEndpoint(parties.fromNumber, caller, options.store);
   const id = found?.id ?? randomUUID();
   const { callId, start } = await startOutbound(options, options.rules, caller, {
-    ...askedByForm(form, { toNumber, fromNumber, endpointId: endpoint.id }, options.allowPrivateTargets),
+    ...askedByForm(form, { ...parties, endpointId: endpoint.id }, options.allowPrivateTargets),
     instructions: { actions: [joining(form, id, found?.name ?? idOrName, options)] },
     status: form.statusCallback('StatusCallback', ['completed'], options.allowPrivateTargets),
     warnings: form.warnings,

@@ -230,7 +230,8 @@ const codes: { [code: string]: number } = {
 export function twilioError(error: ApiError) {
   const { details } = error;
   const [first] = (details?.fields as { path: string; message: string }[] | undefined) ?? [];
-  const code = codes[error.code] ?? 20001;
+  const isFrom = error.code === 'INVALID_PHONE_NUMBER' && details?.field === 'From';
+  const code = isFrom ? 21212 : (codes[error.code] ?? 20001);
   return {
     code,
     message: first === undefined ? error.message : `${first.path} ${first.message}`,

@@ -8,9 +8,11 @@ import { dialledNumber } from '../../call/routing/dialled-number.js';
 import type { CallDetail } from '../../store/calls/call-records.js';
 import type { Endpoint } from '../../store/routing/endpoints.js';
 import type { Store } from '../../store/store.js';
+import { e164 } from '../../webhook/actions.js';
 import type { Caller } from '../auth/caller.js';
 import { ApiError, invalid, notFound } from '../errors.js';
 import type { RecordingFile, RecordingFiles } from '../recordings/recording-files.js';
+import { calledAddressOf } from '../request/called-address.js';
 import { phoneNumberOf } from '../request/phone-number.js';
 import { type OutboundRules, testNumber } from '../rules/outbound-rules.js';
 import type { Form } from './form.js';
@@ -43,11 +45,12 @@ export type TwilioAnswer = Promise<{
   audio?: { id: string; file: RecordingFile };
 }>;
 
-/** The endpoint whose secret signs the requests: the webhook endpoint of the caller id, else the organization's only one. */
+/** The endpoint whose secret signs the requests: the webhook endpoint of the caller id (a number or a name), else the organization's only one. */
 export async function callingEndpoint(fromNumber: string, { scope }: Caller, store: Store): Promise<Endpoint> {
   const number = store.phoneNumbers.findDialled(fromNumber, scope.mode);
   const isOwn = number?.organizationId === scope.organizationId;
-  if (!isOwn && !(scope.mode === 'test' && fromNumber === testNumber)) throw new ApiError('CALLER_ID_NOT_ALLOWED');
+  if (!isOwn && e164.test(fromNumber) && !(scope.mode === 'test' && fromNumber === testNumber))
+    throw new ApiError('CALLER_ID_NOT_ALLOWED');
   const endpoint =
     isOwn && number.endpointId !== null ? await store.endpoints.get(scope, number.endpointId) : undefined;
   if (endpoint?.type === 'webhook') return endpoint;
@@ -62,11 +65,7 @@ export async function callingEndpoint(fromNumber: string, { scope }: Caller, sto
 }
 
 /** The call requested by a form of `Calls` or `Participants`; time limits default to 60 and 14,400 seconds. */
-export function askedByForm(
-  form: Form,
-  call: { toNumber: string; fromNumber: string; endpointId: string },
-  allowPrivateTargets: boolean,
-) {
+export function askedByForm(form: Form, call: CallParties & { endpointId: string }, allowPrivateTargets: boolean) {
   return {
     ...call,
     ...machineDetectionOf(form, allowPrivateTargets),
@@ -93,10 +92,24 @@ function machineDetectionOf(form: Form, allowPrivateTargets: boolean) {
   };
 }
 
-/** `To` of a form: E.164, or a national number of the country of `From`. */
-export function calleeOf(form: Form, fromNumber: string): string {
-  const written = form.required('To');
-  return dialledNumber(written, fromNumber) ?? phoneNumberOf(written, 'To');
+/** Who calls whom. `sipAuth`: what answers the challenge of a called SIP address. */
+export interface CallParties {
+  fromNumber: string;
+  toNumber: string;
+  sipAuth: { username: string; password: string } | null;
+}
+
+/** `To` of a form: E.164, a national number of the country of `From`, `client:` or `sip:`. Towards these two `From` may be a name as well. */
+export function partiesOf(form: Form, { allowPrivateTargets }: TwilioOptions): CallParties {
+  const to = form.required('To');
+  const from = form.required('From');
+  const address = calledAddressOf(to, 'To', allowPrivateTargets);
+  const name = /^(?:client:|sips?:)?([A-Za-z_][\w+.-]{0,63})(?:@|$)/i.exec(from)?.[1];
+  const fromNumber = address !== null && name !== undefined ? name : phoneNumberOf(from, 'From');
+  const toNumber = address ?? dialledNumber(to, fromNumber) ?? phoneNumberOf(to, 'To');
+  const username = address?.startsWith('sip') ? form.get('SipAuthUsername') : null;
+  const sipAuth = username === null ? null : { username, password: form.get('SipAuthPassword') ?? '' };
+  return { fromNumber, toNumber, sipAuth };
 }
 
 /** The call of the path. */

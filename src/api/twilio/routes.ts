@@ -10,7 +10,6 @@ import { parseTwiml } from '../../webhook/twiml.js';
 import type { Caller } from '../auth/caller.js';
 import { ApiError, invalid, notFound } from '../errors.js';
 import { sendRecording } from '../recordings/send-recording.js';
-import { phoneNumberOf } from '../request/phone-number.js';
 import { startOutbound } from '../rules/start-outbound.js';
 import { conferenceRoutes } from './conferences.js';
 import { Form } from './form.js';
@@ -20,9 +19,9 @@ import { recordingRoutes } from './recordings.js';
 import { organizationIdOf, presentTwilioCall, twilioError, version } from './resources.js';
 import {
   askedByForm,
-  calleeOf,
   callingEndpoint,
   callOf,
+  partiesOf,
   type TwilioAnswer,
   type TwilioOptions,
   type TwilioRoute,
@@ -98,14 +97,13 @@ const callRoutes: TwilioRoute[] = [
 async function createCall(request: FastifyRequest, caller: Caller, options: TwilioOptions): TwilioAnswer {
   const form = new Form(request);
   const requestedBy = traceContextOf(request.headers.traceparent);
-  const fromNumber = phoneNumberOf(form.required('From'), 'From');
-  const toNumber = calleeOf(form, fromNumber);
-  const endpoint = await callingEndpoint(fromNumber, caller, options.store);
+  const parties = partiesOf(form, options);
+  const endpoint = await callingEndpoint(parties.fromNumber, caller, options.store);
   const instructions = instructionsOf(form, endpoint, options);
   if (instructions === null) throw invalid({ path: 'Url', message: 'or Twiml is required' });
   const status = form.statusCallback('StatusCallback', ['completed'], options.allowPrivateTargets);
   const { callId, start } = await startOutbound(options, options.rules, caller, {
-    ...askedByForm(form, { toNumber, fromNumber, endpointId: endpoint.id }, options.allowPrivateTargets),
+    ...askedByForm(form, { ...parties, endpointId: endpoint.id }, options.allowPrivateTargets),
     instructions,
     status,
     ...(requestedBy && { requestedBy }),

@@ -14,10 +14,12 @@ export interface OutboundCall {
   begun: BegunCall;
   organizationId: string;
   mode: Mode;
-  /** E.164. */
+  /** E.164, `client:` and the name of a registered phone, or a SIP URI; addresses may have `?X-Name=value`, header fields of the INVITE. */
   toNumber: string;
-  /** E.164, a number of the organization. */
+  /** E.164, a number of the organization; towards an address also a name. */
   fromNumber: string;
+  /** Answers the challenge (RFC 3261 section 22) of a SIP URI. */
+  sipAuth?: { username: string; password: string } | null;
   /** Active when the call was requested. */
   endpointId: string;
   /** How long the callee may ring. */
@@ -52,8 +54,8 @@ export interface OutboundCall {
 
 /** Places the calls that the API requests. */
 export interface OutboundCalls {
-  /** Why no call of this organization can be placed now; null when one can. Checked before the record is written. */
-  refusal(organizationId: string, mode: Mode): 'no_trunk' | 'shutting_down' | 'full' | null;
+  /** Why the organization cannot call `to` now; null when it can. Checked before the record is written. */
+  refusal(organizationId: string, mode: Mode, to: string): 'no_trunk' | 'shutting_down' | 'full' | null;
   /** Takes over the call and its record: every failure ends the record. Returns at once and never throws. */
   start(call: OutboundCall): void;
 }

@@ -1,10 +1,10 @@
 /** One destination of a `dial`, or of a bridged transfer: a call of its own, with its record, its money and its end. */
 import { randomUUID } from 'node:crypto';
-import type { MediaEngine } from '../../../media/engine.js';
-import { type CallLeg, SipError } from '../../../sip/leg.js';
+import type { MediaEngine, MediaPolicy } from '../../../media/engine.js';
+import type { CallLeg } from '../../../sip/leg.js';
 import type { Calls } from '../../store/calls/calls.js';
 import type { Mode } from '../../store/tenants/scope.js';
-import { clientAddress, type Dial, type DialTarget, e164, type StatusCallback } from '../../webhook/actions.js';
+import { type Dial, type DialTarget, e164, type StatusCallback } from '../../webhook/actions.js';
 import { type BegunCall, Call } from '../core/call.js';
 import { CallProgressEvents, type EndedAs, endedAs } from '../core/call-progress.js';
 import { endingOf } from '../core/error-to-ending.js';
@@ -15,22 +15,20 @@ import type { CallParty } from '../party/party.js';
 import { type CallClosing, closeCall } from '../party/teardown.js';
 import { type CallAdmission, settleAdmission } from '../routing/admission.js';
 import type { ChildCallRecord } from '../routing/child-call-policy.js';
-import type { Carrier } from '../routing/trunk-selection.js';
-import { dialSip, type SipDialDeps } from './dial-sip.js';
+import type { Carrier, TrunkMedia } from '../routing/trunk-selection.js';
+import { type AddressDialDeps, dialAddress } from './dial-address.js';
 import { dialCarriers } from './dial-trunks.js';
+import { codecsLike } from './leg-media.js';
 
 /** What a child call needs of the process. */
-export interface ChildCallDeps extends SipDialDeps {
+export interface ChildCallDeps extends AddressDialDeps {
   media: MediaEngine;
+  policy: MediaPolicy;
   records: Calls;
   closing: CallClosing;
   carriers(organizationId: string, mode: Mode): Carrier[] | Promise<Carrier[]>;
   /** Why the organization may not call `to`; null when it may. */
   refusal(organizationId: string, mode: Mode, call: { to: string; from: string | null }): Promise<string | null>;
-  /** SIP addresses inside our network may be called. */
-  allowPrivateTargets: boolean;
-  /** Whether the organization has a trunk with this user name, which registers with us. */
-  hasUser(organizationId: string, name: string): boolean;
   /** Queues the record of the child call, and asks for its money. */
   begin(wish: ChildCallRecord): { begun: BegunCall; admission: Promise<CallAdmission> };
 }
@@ -69,7 +67,7 @@ export class ChildCall {
     signal: AbortSignal,
   ) {
     const { facts, mode } = parent.party;
-    this.from = action.from ?? (e164.test(facts.from) ? facts.from : facts.to);
+    this.from = action.from ?? [facts.from, facts.to].find((number) => e164.test(number)) ?? facts.from;
     const { begun, admission } = deps.begin({
       parentCallId: facts.callId,
       organizationId: facts.organizationId,
@@ -132,63 +130,29 @@ export class ChildCall {
   async #dial(): Promise<CallLeg> {
     const { call, deps, target, parent, party, from } = this;
     const { facts, mode } = parent.party;
-    const sipCallId = this.#sipCallId;
-    const ringTimeoutMs = this.action.timeoutSec * 1000;
-    const onRinging = () => {
-      if (call.ending !== null) return;
-      call.ringing();
-      this.#steps.tell('ringing');
-    };
-    if (e164.test(target.to)) {
-      const carriers = await deps.carriers(facts.organizationId, mode);
-      call.event('call.routed', { endpoint_id: parent.endpointId, trunks: carriers.map((carrier) => carrier.name) });
-      return dialCarriers(
-        call,
-        {
-          ...{ sipCallId, to: target.to, from, ringTimeoutMs },
-          offerFor: (localAddress, media) =>
-            party.offer(deps.media, { group: facts.callId, policy: { ...deps.policy, ...media }, localAddress }),
-          onProgress: ({ status }) => {
-            if (status === 180) onRinging();
-          },
-        },
-        carriers,
-        deps.dial,
-      );
-    }
-    call.assign({ sipCallId });
-    const user = clientAddress.exec(target.to)?.[1];
-    if (user !== undefined && !deps.hasUser(facts.organizationId, user))
-      throw new CallEnded({ cause: 'not_found', source: 'system', detail: `There is no user "${user}".` });
-    const { uri, headers } = user === undefined ? sipDestination(target.to) : { uri: `sip:${user}`, headers: {} };
-    const replaces: Record<string, string> = target.replaces === undefined ? {} : { Replaces: target.replaces };
-    const leg = dialSip(
-      party,
-      parent.party,
-      {
-        ...{ sipCallId, uri, from, auth: target.auth, ringTimeoutMs, onRinging },
-        headers: { ...headers, ...replaces, 'X-Trunkline-Call-Id': facts.callId },
-        // A registered user proved its address with its password.
-        publicOnly: user === undefined && !deps.allowPrivateTargets,
+    const { organizationId, callId: group } = facts;
+    const { to, auth, replaces } = target;
+    const wish = {
+      ...{ sipCallId: this.#sipCallId, to, from, ringTimeoutMs: this.action.timeoutSec * 1000 },
+      // A SIP leg prefers the codec of the party that it will be bridged with.
+      offerFor: async (localAddress: string, media: Partial<TrunkMedia>) => {
+        const codecs = media.codecs ?? (await codecsLike(parent.party.session, deps.policy.codecs));
+        return party.offer(deps.media, { group, policy: { ...deps.policy, ...media, codecs }, localAddress });
       },
-      deps,
-    );
-    return user === undefined ? leg : leg.catch(notRegistered);
+      onProgress: ({ status }: { status: number }) => {
+        if (status !== 180 || call.ending !== null) return;
+        call.ringing();
+        this.#steps.tell('ringing');
+      },
+    };
+    if (!e164.test(to)) {
+      const headers = { ...(replaces !== undefined && { Replaces: replaces }), 'X-Trunkline-Call-Id': group };
+      return dialAddress(call, { ...wish, organizationId, auth, headers }, deps);
+    }
+    const carriers = await deps.carriers(organizationId, mode);
+    call.event('call.routed', { endpoint_id: parent.endpointId, trunks: carriers.map((carrier) => carrier.name) });
+    return dialCarriers(call, wish, carriers, deps.dial);
   }
-}
-
-/** A user without a registration does not answer. */
-function notRegistered(error: unknown): never {
-  if (error instanceof SipError && error.code === 'unreachable')
-    throw new CallEnded({ cause: 'no_answer', source: 'system', detail: error.message });
-  throw error;
-}
-
-/** `?X-Name=value` of a SIP URI are header fields of the INVITE; other names are not allowed there. */
-function sipDestination(text: string): { uri: string; headers: { [name: string]: string } } {
-  const [uri = text, query = ''] = text.split('?', 2);
-  const headers = [...new URLSearchParams(query)].filter(([name]) => /^x-[\w-]{1,60}$/i.test(name));
-  return { uri, headers: Object.fromEntries(headers.map(([name, value]) => [name, value.replace(/[\r\n]/g, ' ')])) };
 }
 
 /** The result of several calls of which none was answered: the most telling one. */

@@ -1,4 +1,4 @@
-/** An INVITE to a SIP address, with media next to those of the party that it is called for. */
+/** An INVITE to an agent behind SIP, with media next to those of the party that it is called for. */
 import type { MediaEngine, MediaPolicy, MediaSession, SrtpPolicy } from '../../../media/engine.js';
 import type { CallLeg, SipGateway } from '../../../sip/leg.js';
 import type { CalledParty } from '../party/called.js';

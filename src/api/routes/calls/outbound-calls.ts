@@ -4,6 +4,7 @@ import type { Store } from '../../../store/store.js';
 import { invalid } from '../../errors.js';
 import { presentCall } from '../../present/present.js';
 import type { RecordingUrls } from '../../recordings/recording-urls.js';
+import { calledAddressOf } from '../../request/called-address.js';
 import { phoneNumberOf } from '../../request/phone-number.js';
 import { type Route, route } from '../../route.js';
 import type { OutboundRules } from '../../rules/outbound-rules.js';
@@ -17,6 +18,7 @@ export interface OutboundCallRoutesOptions {
   /** If absent, no call can be placed. */
   outboundCalls?: OutboundCalls;
   rules: OutboundRules;
+  allowPrivateTargets: boolean;
   now: () => number;
 }
 
@@ -27,6 +29,7 @@ export function outboundCallRoutes({
   recordingUrls,
   outboundCalls,
   rules,
+  allowPrivateTargets,
   now,
 }: OutboundCallRoutesOptions): Route[] {
   return [
@@ -37,7 +40,7 @@ export function outboundCallRoutes({
       tag: 'Calls',
       summary: 'Start an outbound call',
       description:
-        'Calls a number and, once it answers, connects it with an endpoint. The response is the call record, `in_progress`; the events of the call report its progress. A rejected request creates no record.',
+        'Calls a number, a registered phone or a SIP address and, once it answers, connects it with an endpoint. The response is the call record, `in_progress`; the events of the call report its progress. A rejected request creates no record.',
       access: 'member',
       body: outboundCallBody,
       answer: { status: 201, description: 'The call, `in_progress`. `Location` is its URL.', schema: ref('Call') },
@@ -55,7 +58,13 @@ export function outboundCallRoutes({
         'SHUTTING_DOWN',
       ],
       handle: async ({ body, request, caller, reply, afterwards, within }) => {
-        const toNumber = phoneNumberOf(body.to_number, 'to_number');
+        const address = calledAddressOf(body.to_number, 'to_number', allowPrivateTargets);
+        const toNumber = address ?? phoneNumberOf(body.to_number, 'to_number');
+        const { sip_username: username, sip_password: password = '' } = body;
+        if (username !== undefined && !address?.startsWith('sip'))
+          throw invalid({ path: 'sip_username', message: 'requires a SIP address in to_number' });
+        if (username === undefined && body.sip_password !== undefined)
+          throw invalid({ path: 'sip_password', message: 'requires sip_username' });
         const fromNumber = phoneNumberOf(body.from_number, 'from_number');
         const metadata = body.metadata ?? {};
         if (Buffer.byteLength(JSON.stringify(metadata)) > maxMetadataBytes)
@@ -72,6 +81,7 @@ export function outboundCallRoutes({
           {
             toNumber,
             fromNumber,
+            ...(username !== undefined && { sipAuth: { username, password } }),
             endpointId: body.endpoint_id.toLowerCase(),
             ringTimeoutMs: body.ring_timeout * 1000,
             maxDurationMs: body.max_duration * 1000,

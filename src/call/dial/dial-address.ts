@@ -1,0 +1,74 @@
+/** An INVITE to an address that no trunk carries: a registered phone (`client:name`) or a SIP address. */
+import type { MediaPolicy } from '../../../media/engine.js';
+import { type CallLeg, SipError, type SipGateway } from '../../../sip/leg.js';
+import { clientAddress } from '../../webhook/actions.js';
+import type { Call } from '../core/call.js';
+import { CallEnded } from '../core/outcome.js';
+import type { TrunkDialRequest } from './dial-trunks.js';
+import { srtpTowards } from './leg-media.js';
+
+/** What it needs of the process. */
+export interface AddressDialDeps {
+  dial: SipGateway['dial'];
+  /** SIP addresses inside our network may be called. */
+  allowPrivateTargets: boolean;
+  /** Whether the organization has a trunk with this user name, which registers with us. */
+  hasUser(organizationId: string, name: string): boolean;
+}
+
+export interface AddressDialRequest
+  extends Pick<TrunkDialRequest, 'sipCallId' | 'from' | 'ringTimeoutMs' | 'onProgress'> {
+  organizationId: string;
+  /** `client:name` or a SIP URI; `?X-Name=value` become header fields of the INVITE. */
+  to: string;
+  auth: { username: string; password: string } | null;
+  headers: { [name: string]: string };
+  offerFor(localAddress: string, media: Pick<MediaPolicy, 'srtp'>): Promise<string>;
+}
+
+/**
+ * Resolves when the callee answered. Rejects with `SipError`, and with `CallEnded` when there is no such user (`not_found`) or its phone is
+ * not registered (`no_answer`).
+ */
+export async function dialAddress(call: Call, wish: AddressDialRequest, deps: AddressDialDeps): Promise<CallLeg> {
+  const { address, headers } = addressParts(wish.to);
+  const user = clientAddress.exec(address)?.[1];
+  if (user !== undefined && !deps.hasUser(wish.organizationId, user))
+    throw new CallEnded({ cause: 'not_found', source: 'system', detail: `There is no user "${user}".` });
+  // The SIP application takes an address without a user part for the name of a registered phone, of whatever organization.
+  if (user === undefined && !/^sips?:[^@;]+@/i.test(address))
+    throw new CallEnded({ cause: 'not_found', source: 'system', detail: `${address} has no user part.` });
+  const { sipCallId, from, ringTimeoutMs, auth, onProgress } = wish;
+  const uri = user === undefined ? address : `sip:${user}`;
+  call.assign({ sipCallId });
+  const leg = deps.dial(
+    {
+      ...{ sipCallId, to: uri, from, ringTimeoutMs, onProgress },
+      gateways: [{ uri, ...(auth && { auth }) }],
+      headers: { ...headers, ...wish.headers },
+      // A registered user proved its address with its password.
+      publicOnly: user === undefined && !deps.allowPrivateTargets,
+      offerFor: (_gateway, localAddress) => wish.offerFor(localAddress, { srtp: srtpTowards(uri) }),
+      onInvite: (pending) => call.dialog(pending),
+    },
+    call.signal,
+  );
+  return user === undefined ? leg : leg.catch(notRegistered);
+}
+
+/** A user without a registration does not answer. */
+function notRegistered(error: unknown): never {
+  if (error instanceof SipError && error.code === 'unreachable')
+    throw new CallEnded({ cause: 'no_answer', source: 'system', detail: error.message });
+  throw error;
+}
+
+/** `?X-Name=value` are header fields of the INVITE; other names are not allowed there. */
+function addressParts(text: string): { address: string; headers: { [name: string]: string } } {
+  const [address = text, query = ''] = text.split('?', 2);
+  const headers = [...new URLSearchParams(query)].filter(([name]) => /^x-[\w-]{1,60}$/i.test(name));
+  return {
+    address,
+    headers: Object.fromEntries(headers.map(([name, value]) => [name, value.replace(/[\r\n]/g, ' ')])),
+  };
+}
