@@ -77,7 +77,7 @@ function whyUnreachable(error: unknown): string {
   return code ?? (cause instanceof Error ? cause.message : String(error));
 }
 
-/** `{error, code, details}` as lines; `details.fields` one line each. */
+/** `{error, code, details}` as lines; one for each of `details.fields` that the message does not name. */
 async function refusal(response: Response): Promise<CliFailure> {
   const body = (await response.json().catch(() => null)) as {
     error?: unknown;
@@ -87,7 +87,8 @@ async function refusal(response: Response): Promise<CliFailure> {
   const code = typeof body?.code === 'string' ? body.code : `HTTP ${response.status}`;
   const message = typeof body?.error === 'string' ? body.error : response.statusText || 'no explanation';
   const fields = Array.isArray(body?.details?.fields) ? body.details.fields : [];
-  const failure = new CliFailure(`${code}: ${message}`, ...fields.map((field) => `  ${field.path}: ${field.message}`));
+  const lines = fields.map((field) => `${field.path}: ${field.message}`).filter((line) => !message.includes(line));
+  const failure = new CliFailure(`${code}: ${message}`, ...lines.map((line) => `  ${line}`));
   failure.message = message;
   return failure.as(typeof body?.code === 'string' ? body.code : `HTTP_${response.status}`, body?.details);
 }

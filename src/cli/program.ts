@@ -1,4 +1,5 @@
 /** The command line: all commands, and the output of failures. */
+import { createRequire } from 'node:module';
 import { Command, CommanderError } from 'commander';
 import { SettingsError } from '../../config/load.js';
 import { addCall } from './commands/call.js';
@@ -17,11 +18,14 @@ import type { CliContext } from './context.js';
 import { addDoctor } from './doctor/doctor.js';
 import { CliFailure } from './failure.js';
 
+const { version } = createRequire(import.meta.url)('#package.json') as { version: string };
+
 /** Runs one command; resolves with the exit code. */
 export async function runCli(argv: readonly string[], context: CliContext): Promise<number> {
   let exitCode = 0;
   const program = new Command('trunkline')
     .description('Connects phone calls (SIP, RTP) to voice agents (WebSocket) and webhooks.')
+    .version(version, '-V, --version', 'print the version')
     .option('--json', 'print one JSON document, also for failures: {error, code, details?}')
     .option('--config <file>', 'settings file (default: $TRUNKLINE_CONFIG or ./trunkline.yaml)')
     .option('--url <url>', 'server URL (default: the HTTP address of the settings)')
@@ -32,7 +36,7 @@ export async function runCli(argv: readonly string[], context: CliContext): Prom
 Examples:
   $ trunkline start                      start with no settings at all, everything embedded
   $ trunkline doctor                     check this machine, with the fix for each finding
-  $ trunkline call +15550000000          place a real call and judge it
+  $ trunkline call +15550100             place a real call to the demo number and judge it
   $ trunkline calls                      the latest calls
   $ trunkline trace CALL_ID              the SIP messages of a call
 

@@ -1,4 +1,5 @@
 import { EventEmitter } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -322,6 +323,11 @@ describe('records', () => {
   });
 });
 
+it('prints its version', async () => {
+  const { code, out } = await run('--version');
+  expect({ code, out }).toEqual({ code: 0, out: [JSON.parse(readFileSync('package.json', 'utf8')).version] });
+});
+
 describe('failures are one line each, exit code 1', () => {
   it('of the API', async () => {
     const fields = [{ path: 'limit', message: 'must be <= 100' }];
@@ -335,6 +341,21 @@ describe('failures are one line each, exit code 1', () => {
       err: ['VALIDATION_ERROR: The request is not valid', '  limit: must be <= 100'],
     });
     expect(await run('endpoints', 'show', 'x')).toMatchObject({ code: 1, err: ['NOT_FOUND: Not found'] });
+  });
+
+  it('of the API: a field that the message names is not repeated', async () => {
+    const fields = [
+      { path: 'name', message: 'is required' },
+      { path: 'type', message: 'is required' },
+    ];
+    answers['POST /v1/endpoints'] = [
+      400,
+      { error: 'name: is required', code: 'VALIDATION_ERROR', details: { fields } },
+    ];
+    expect((await run('endpoints', 'add', '--name', 'a', '--type', 'webhook', '--target', 'https://x/')).err).toEqual([
+      'VALIDATION_ERROR: name: is required',
+      '  type: is required',
+    ]);
   });
 
   it('of something that is not our API', async () => {
