@@ -195,7 +195,10 @@ function webhooks(): Record<string, object> {
       ...envelope(sentTypes, free('The `event_data` of the event.'), {
         sequence: { type: 'integer', description: 'The number of the event within its call.' },
       }),
-      oneOf: sentTypes.map((type) => ({ properties: { type: { const: type }, data: schemaRef(eventDataName(type)) } })),
+      oneOf: sentTypes.map((type) => ({
+        required: ['type', 'data'],
+        properties: { type: { const: type }, data: schemaRef(eventDataName(type)) },
+      })),
     },
   );
   return {
