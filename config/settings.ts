@@ -38,7 +38,7 @@ export const settingsList = [
     name: 'http_host',
     kind: kinds.listenAddress,
     default: '127.0.0.1',
-    explain: 'Address of the HTTP listener: API, its reference page, metrics.',
+    explain: 'Address of the HTTP listener: API, dashboard, metrics.',
     readBy: 'src/main.ts',
   }),
   setting({
