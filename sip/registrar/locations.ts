@@ -71,6 +71,8 @@ export interface LocationChange {
 
 export class Locations {
   readonly #warnCutOff: SipLog['warn'];
+  /** While it is above 0 the directory may not have our contacts again yet. */
+  #restoring = 0;
 
   constructor(
     private readonly own: Bindings,
@@ -83,19 +85,27 @@ export class Locations {
   /** The unexpired bindings of a user that can be called from here, the preferred and newest first. Never rejects. */
   async of(username: string): Promise<readonly Binding[]> {
     const { directory } = this.options;
+    const asked = this.own.of(username);
+    const found = await directory?.find(username).catch(() => null);
     const own = this.own.of(username);
-    if (!directory) return own;
-    const found = await directory.find(username).catch(() => null);
-    if (found === null) return own;
-    const left = new Map(own.map((binding) => [contactKey(binding.contact), binding]));
-    const usable = found.flatMap((shared) => {
+    if (!directory || !found) return own;
+    const here = new Set<string>();
+    const elsewhere = new Map<string, SharedBinding>();
+    for (const shared of found) {
       const key = contactKey(shared.contact);
-      if (shared.node === directory.node) return left.get(key) ?? [];
-      left.delete(key); // it has moved to another node
-      return this.#elsewhere(username, shared) ?? [];
-    });
-    if (left.size < own.length) this.own.replace(username, [...left.values()]);
-    return inOrder(usable);
+      if (shared.node === directory.node) here.add(key);
+      else elsewhere.set(key, shared);
+    }
+    /** It registered here after the directory was asked. */
+    const isNewer = (binding: Binding) => !asked.includes(binding);
+    const kept = own.filter((binding) => isNewer(binding) || !elsewhere.has(contactKey(binding.contact)));
+    if (kept.length < own.length) this.own.replace(username, kept); // the others have moved to another node
+    for (const { contact } of kept) elsewhere.delete(contactKey(contact));
+    const isUsable = (binding: Binding) => isNewer(binding) || here.has(contactKey(binding.contact));
+    return inOrder([
+      ...(this.#restoring > 0 ? kept : kept.filter(isUsable)),
+      ...[...elsewhere.values()].flatMap((shared) => this.#elsewhere(username, shared) ?? []),
+    ]);
   }
 
   /** False, and nothing changed, when this node has too many. */
@@ -116,6 +126,7 @@ export class Locations {
   async #restore(): Promise<void> {
     const { directory, log } = this.options;
     if (!directory) return;
+    this.#restoring += 1;
     try {
       for (const username of this.own.users) {
         const shared = this.own.of(username).map((binding) => this.#shared(directory, binding));
@@ -123,6 +134,8 @@ export class Locations {
       }
     } catch (error) {
       log.warn({ err: error instanceof Error ? error.message : String(error) }, 'registrations were not shared again');
+    } finally {
+      this.#restoring -= 1;
     }
   }
 
