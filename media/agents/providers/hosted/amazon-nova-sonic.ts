@@ -44,7 +44,9 @@ const SESSION_MS = 7.5 * 60_000;
 /** The service ends a session that gets no input for about a minute. */
 const SILENCE_MS = 10_000;
 /** The most text of an earlier conversation, the newest lines. */
-const HISTORY_CHARS = 40_000;
+const HISTORY_BYTES = 40_000;
+/** The most of a conversation's text in one message; a content may have several. */
+const MESSAGE_BYTES = 1_000;
 /** The conversation can go on in another session. */
 const PASSING =
   /^(modelStreamErrorException|modelTimeoutException|internalServerException|serviceUnavailableException)$/i;
@@ -64,6 +66,12 @@ interface Content {
   role: unknown;
   /** Text before its audio, rather than what was said. */
   speculative: boolean;
+}
+
+/** One side's words until the other's. */
+interface Line {
+  role: 'USER' | 'ASSISTANT';
+  text: string;
 }
 
 export const amazonNovaSonic: AgentProtocol<NovaConfig> = {
@@ -236,14 +244,17 @@ class NovaSonicConversation extends ProviderConversation {
     });
   }
 
-  /** The conversation so far; a history begins with the caller. */
-  #lines(): { role: 'USER' | 'ASSISTANT'; text: string }[] {
-    const lines: { role: 'USER' | 'ASSISTANT'; text: string }[] = [];
-    let chars = 0;
+  /** The conversation so far, as the service takes it: the caller begins, and speaks in turn with the agent. */
+  #lines(): Line[] {
+    const lines: Line[] = [];
+    let bytes = 0;
     for (const { speaker, text } of this.history.toReversed()) {
-      chars += text.length;
-      if (chars > HISTORY_CHARS) break;
-      lines.unshift({ role: speaker === 'caller' ? 'USER' : 'ASSISTANT', text });
+      bytes += Buffer.byteLength(text) + 1;
+      if (bytes > HISTORY_BYTES) break;
+      const role = speaker === 'caller' ? 'USER' : 'ASSISTANT';
+      const next = lines[0];
+      if (next?.role === role) next.text = `${text} ${next.text}`;
+      else lines.unshift({ role, text });
     }
     if (lines[0]?.role === 'ASSISTANT') lines.unshift({ role: 'USER', text: GREET });
     return lines;
@@ -253,9 +264,10 @@ class NovaSonicConversation extends ProviderConversation {
     this.#texts += 1;
     const name = named(`text-${this.#texts}`);
     const textInputConfiguration = { mediaType: 'text/plain' };
+    const parts = role === 'SYSTEM' ? [content] : inParts(content);
     return [
       event('contentStart', { ...name, type: 'TEXT', interactive, role, textInputConfiguration }),
-      event('textInput', { ...name, content }),
+      ...parts.map((part) => event('textInput', { ...name, content: part })),
       event('contentEnd', name),
     ];
   }
@@ -324,6 +336,20 @@ function event(name: string, fields: object): string {
 
 function named(contentName: string) {
   return { promptName: PROMPT, contentName };
+}
+
+/** The text in parts of at most `MESSAGE_BYTES`, between words where there are any. */
+function inParts(text: string): string[] {
+  const parts: string[] = [];
+  let part = '';
+  for (const word of text.match(/\S{1,200}\s?|\s/gu) ?? []) {
+    if (Buffer.byteLength(part) + Buffer.byteLength(word) > MESSAGE_BYTES) {
+      parts.push(part);
+      part = '';
+    }
+    part += word;
+  }
+  return [...parts, part];
 }
 
 function lpcm(sampleRateHertz: number) {
