@@ -51,9 +51,15 @@ describe('a bad field', () => {
   });
 });
 
+const nameRule = 'must be text without control characters, invisible ones and those that change the direction of text';
+
 describe('a value that does not match its pattern', () => {
   it.each<[string, string, object, string, string]>([
-    ['POST', '/v1/endpoints', { name: 'a\tb' }, 'name', 'must be text without control characters'],
+    ['POST', '/v1/endpoints', { name: 'a\tb' }, 'name', nameRule],
+    ['POST', '/v1/endpoints', { name: 'Bank \u202egnp.exe' }, 'name', nameRule],
+    ['POST', '/v1/trunks', { name: 'Carrier\u200b' }, 'name', nameRule],
+    ['POST', '/v1/phone-numbers', { name: 'one\u2028two' }, 'name', nameRule],
+    ['POST', '/v1/api-keys', { name: '\u0085' }, 'name', nameRule],
     [
       'POST',
       '/v1/trunks',
@@ -63,6 +69,10 @@ describe('a value that does not match its pattern', () => {
     ],
   ])('%s %s %o: the rule in words', async (method, url, body, path, rule) => {
     expect((await problems(method, url, body))[path]).toBe(rule);
+  });
+
+  it.each(['Zoë & Søn', '株式会社', 'می\u200cخواهم', '👩\u200d💻 on call', 'مكتب'])('%s is a name', async (name) => {
+    expect(await problems('POST', '/v1/endpoints', { name })).not.toHaveProperty('name');
   });
 
   it('has a rule in words, whichever pattern of the description it is', async () => {

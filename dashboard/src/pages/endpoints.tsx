@@ -4,7 +4,7 @@ import { useQuery } from '../api/query';
 import { Fields, optionText } from '../forms/field';
 import type { RecordValue } from '../forms/record-form';
 import { type Refusal, within } from '../forms/refusals';
-import { configSchema } from '../forms/schemas';
+import { configSchema, description } from '../forms/schemas';
 import type { PageProps } from '../page';
 import { Action, Card, Copy, Problem } from '../ui/parts';
 import { State } from '../ui/state';
@@ -89,6 +89,7 @@ const kind: RecordKind = {
 };
 
 export function Endpoints(props: PageProps) {
+  useQuery('description', description); // the list names providers as it does
   return <Records kind={kind} {...props} />;
 }
 

@@ -18,8 +18,12 @@ const rules = {
   variableName: ['^[A-Za-z_][A-Za-z0-9_]{0,63}$', 'must be the name of a variable: letters, digits and _'],
   awsRegion: ['^[a-z]{2}(-[a-z]+)+-\\d{1,2}$', 'must be a region such as us-east-1'],
   webhookSecret: ['^whsec_[A-Za-z0-9+/]{16,}={0,2}$', 'must be whsec_ followed by at least 16 characters of base64'],
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern excludes them
-  text: [/^[^\u0000-\u001f\u007f]+$/.source, 'must be text without control characters'],
+  /** Names: without control characters (Unicode's Cc), line separators, and what is invisible or turns the direction of text around. */
+  text: [
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern excludes them
+    /^[^\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]+$/.source,
+    'must be text without control characters, invisible ones and those that change the direction of text',
+  ],
   recordingToken: [/^[A-Za-z0-9_-]{22}(\.wav)?$/.source, 'must be the address of a recording'],
 } as const satisfies Record<string, readonly [source: string, rule: string]>;
 
