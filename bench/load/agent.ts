@@ -14,7 +14,18 @@ export type AgentOrder = { kind: 'listen'; key: string; cert: string; wsPort: nu
 export type AgentAnswer =
   | { kind: 'listening'; wsPort: number; wssPort: number }
   /** Pulses since the last report, by call: its id as the protocol writes it, or the caller's number. */
-  | { kind: 'collected'; pulses: { call: string; atMs: Float64Array }[] };
+  | { kind: 'collected'; pulses: { call: string; atMs: Float64Array }[]; stalls: Stall[] };
+
+/** This process was late by so much, until then (`Date.now()`). */
+export interface Stall {
+  untilMs: number;
+  ms: number;
+}
+
+const stalls: Stall[] = [];
+const stallMs = 8;
+const beatMs = 5;
+const mostStalls = 100_000;
 
 const heard: { call: string; atMs: number[] }[] = [];
 /** A pulse that spans two messages counts once. */
@@ -83,9 +94,21 @@ process.on('message', async (order: AgentOrder) => {
     const wsPort = await listen(createHttpServer(), order.wsPort);
     answer = { kind: 'listening', wsPort, wssPort: await listen(createHttpsServer(order), 0) };
   } else {
-    answer = { kind: 'collected', pulses: heard.map(({ call, atMs }) => ({ call, atMs: Float64Array.from(atMs) })) };
+    answer = {
+      kind: 'collected',
+      pulses: heard.map(({ call, atMs }) => ({ call, atMs: Float64Array.from(atMs) })),
+      stalls: stalls.splice(0),
+    };
     for (const each of heard) each.atMs.length = 0;
   }
   process.send?.(answer);
 });
+let beatAtMs = performance.now();
+setInterval(() => {
+  const nowMs = performance.now();
+  const lateMs = nowMs - beatAtMs - beatMs;
+  beatAtMs = nowMs;
+  if (lateMs > stallMs && stalls.length < mostStalls) stalls.push({ untilMs: Date.now(), ms: lateMs });
+}, beatMs);
+
 process.on('disconnect', () => process.exit());

@@ -8,7 +8,8 @@ import { withDeadline } from '../../net/deadline.js';
 import { openSipGateway } from '../../sip/gateway.js';
 import type { CallLeg, SipGateway } from '../../sip/leg.js';
 import { TrunkTable } from '../../sip/trunk/trunk-table.js';
-import type { Stream, StreamFigures } from './streams.js';
+import { type Spread, spread } from './figures.js';
+import type { Gap, Stream, StreamFigures } from './streams.js';
 import { Streams } from './streams.js';
 
 export type CallerOrder =
@@ -17,15 +18,31 @@ export type CallerOrder =
   /** Without SIP: a call to each of these ports. */
   | { kind: 'echo'; ports: number[] }
   /** Short calls one after the other, to each number in turn, until the time is over and all have ended. */
-  | { kind: 'churn'; uri: string; to: string[]; callsPerSecond: number; talkMs: number; seconds: number }
+  | { kind: 'churn'; uri: string; to: ChurnNumber[]; callsPerSecond: number; talkMs: number; seconds: number }
   | { kind: 'measure'; seconds: number }
   | { kind: 'hangUp' };
 
 export type CallerAnswer =
   | { kind: 'dialled'; answered: number; failures: string[] }
   | { kind: 'measured'; figures: StreamFigures; pulses: { from: string; atMs: Float64Array }[] }
-  | { kind: 'churned'; answered: number; failed: number; failures: string[]; silent: number }
+  | ({ kind: 'churned' } & Churned)
   | { kind: 'hungUp' };
+
+export interface ChurnNumber {
+  number: string;
+  /** It says back what it hears. */
+  echoed: boolean;
+}
+
+export interface Churned {
+  answered: number;
+  failed: number;
+  failures: string[];
+  /** Calls in which no pulse came back, by the number that was called. */
+  silent: Record<string, number>;
+  gaps: (Gap & { from: string; to: string })[];
+  minutes: { wire: Spread | null; pace: Spread | null; lost: number; received: number }[];
+}
 
 const address = '127.0.0.1';
 /** Number of the caller of call `index`. */
@@ -55,7 +72,7 @@ async function bound(): Promise<Socket> {
   return socket;
 }
 
-async function dialOne(order: { uri: string; to: string }, index: number): Promise<Call> {
+async function dialOne(order: { uri: string; to: string; echoed?: boolean }, index: number): Promise<Call> {
   const socket = await bound();
   const sdp = new SdpNegotiation({ address, rtpPort: socket.address().port, codecs: ['PCMU'] }, String(1000 + index));
   const from = fromOf(index);
@@ -81,7 +98,7 @@ async function dialOne(order: { uri: string; to: string }, index: number): Promi
     gateway.forgetTrace(leg.sipCallId);
     sdp.accept(leg.remoteSdp, false);
     if (!sdp.agreed) throw new Error('no media was agreed');
-    const stream = streams.add(socket, sdp.agreed.port, sdp.agreed.address, index);
+    const stream = streams.add(socket, sdp.agreed.port, sdp.agreed.address, index, order.echoed);
     const call = { leg, socket, stream, from };
     calls.push(call);
     return call;
@@ -129,17 +146,28 @@ async function churn(order: Extract<CallerOrder, { kind: 'churn' }>): Promise<Ca
   const atOnce = Math.ceil((order.callsPerSecond * order.talkMs) / 1000) * 2;
   streams = new Streams(atOnce);
   const [failures, running]: [string[], Set<Promise<void>>] = [[], new Set()];
-  let [answered, silent] = [0, 0];
+  let answered = 0;
+  const silent: Record<string, number> = {};
+  const [called, gaps, minutes]: [string[], Churned['gaps'], Churned['minutes']] = [[], [], []];
+  streams.gap = (gap) => gaps.push({ ...gap, from: fromOf(gap.index), to: called[gap.index] ?? '' });
+  const minute = () => {
+    const { wireMs, paceMs, lost, received } = streams.end();
+    minutes.push({ wire: spread(wireMs), pace: spread(paceMs), lost, received });
+    streams.begin();
+  };
+  streams.begin();
+  const everyMinute = setInterval(minute, 60_000);
   const startMs = performance.now();
   const one = async (place: number) => {
     try {
-      const to = order.to[place % order.to.length] ?? '';
-      const call = await dialOne({ uri: order.uri, to }, place % atOnce);
+      const { number: to, echoed } = order.to[place % order.to.length]!;
+      called[place % atOnce] = to;
+      const call = await dialOne({ uri: order.uri, to, echoed }, place % atOnce);
       answered += 1;
       await sleep(order.talkMs);
       calls.splice(calls.indexOf(call), 1);
       streams.remove(call.stream);
-      if (!call.stream.heard) silent += 1;
+      if (!call.stream.heard) silent[to] = (silent[to] ?? 0) + 1;
       await call.leg?.hangup();
       call.socket.close();
     } catch (error) {
@@ -153,7 +181,11 @@ async function churn(order: Extract<CallerOrder, { kind: 'churn' }>): Promise<Ca
     running.add(call);
   }
   await Promise.all(running);
-  return { kind: 'churned', answered, failed: failures.length, failures: [...new Set(failures)].slice(0, 5), silent };
+  clearInterval(everyMinute);
+  minute();
+  streams.end();
+  const some = [...new Set(failures)].slice(0, 5);
+  return { kind: 'churned', answered, failed: failures.length, failures: some, silent, gaps, minutes };
 }
 
 async function measure(seconds: number): Promise<CallerAnswer> {

@@ -62,6 +62,8 @@ export interface Gateway {
   /** Also removes its folder. */
   stop(): Promise<void>;
   api<T>(method: string, where: string, body?: unknown): Promise<T>;
+  /** The answer to GET as text. */
+  text(where: string): Promise<string>;
 }
 
 /** `npm start` as a process of its own, on ports of its own. */
@@ -105,6 +107,13 @@ export async function startGateway(options: {
       const ended = child.exitCode === null ? once(child, 'exit').then(() => undefined) : Promise.resolve();
       await Promise.race([ended, sleep(endLimitMs, undefined, { ref: false })]);
       if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
+    },
+    text: async (where) => {
+      const response = await fetch(`http://127.0.0.1:${httpPort}${where}`, {
+        headers: { authorization: `Bearer ${key}` },
+      });
+      if (!response.ok) throw new Error(`GET ${where}: ${response.status}`);
+      return response.text();
     },
     api: async <T>(method: string, where: string, body?: unknown): Promise<T> => {
       const response = await fetch(`http://127.0.0.1:${httpPort}${where}`, {

@@ -1,8 +1,8 @@
 /** Gateway, agent and load generator, and one measured case after the other. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { AgentAnswer, AgentOrder } from './agent.js';
+import type { AgentAnswer, AgentOrder, Stall } from './agent.js';
 import type { BareAnswer, BareOrder } from './bare.js';
-import type { CallerAnswer, CallerOrder } from './caller.js';
+import type { CallerAnswer, CallerOrder, ChurnNumber } from './caller.js';
 import { type Recovery, recoveries, stopAgainAndAgain } from './disturb.js';
 import {
   cpuPercent,
@@ -107,19 +107,24 @@ export class Rig {
   }
 
   /** `agentPort`: where the agent listens without TLS, for a server that is configured by hand. */
-  static async start(options: { nodeOptions: readonly string[]; oldCalls?: number; agentPort?: number }): Promise<Rig> {
+  static async start(options: {
+    nodeOptions: readonly string[];
+    environment?: Record<string, string>;
+    oldCalls?: number;
+    agentPort?: number;
+  }): Promise<Rig> {
     const { folder, key, cert, remove } = benchFolder();
     const agent = new Helper<AgentOrder, AgentAnswer>('agent');
     const caller = new Helper<CallerOrder, CallerAnswer>('caller');
     try {
       const wsPort = options.agentPort ?? 0;
       const ports = await agent.ask({ kind: 'listen', key, cert, wsPort }, 'listening');
-      let gateway = await startGateway({ folder, nodeOptions: options.nodeOptions });
+      let gateway = await startGateway({ folder, ...options });
       if (options.oldCalls !== undefined) {
         // The first start creates the organization of the calls.
         await gateway.stop();
         oldCalls(folder, options.oldCalls);
-        gateway = await startGateway({ folder, nodeOptions: options.nodeOptions });
+        gateway = await startGateway({ folder, ...options });
       }
       return new Rig(gateway, agent, caller, ports, cert, remove);
     } catch (error) {
@@ -280,15 +285,13 @@ export class Rig {
     return { name, answered, failures, figures, wire: spread(wireMs), ear: spread(earMs), pace: spread(paceMs) };
   }
 
-  /** Short calls for so long, to these cases in turn. `every` looks at the gateway now and then. */
+  /** Short calls for so long, to these numbers in turn. `every` looks at the gateway now and then. */
   async churn(
-    wanted: readonly Case[],
+    to: ChurnNumber[],
     load: { callsPerSecond: number; talkMs: number; seconds: number },
     every: (figures: ProcessFigures) => void,
     everyMs: number,
   ) {
-    const to: string[] = [];
-    for (const each of wanted) to.push(await this.numberFor(each));
     const looking = setInterval(() => every(figuresOf(this.gateway.pid)), everyMs);
     try {
       const uri = `sip:127.0.0.1:${this.gateway.sipPort}`;
@@ -296,6 +299,11 @@ export class Rig {
     } finally {
       clearInterval(looking);
     }
+  }
+
+  /** When the agent was late itself, since the last time that it was asked. */
+  async agentStalls(): Promise<Stall[]> {
+    return (await this.agent.ask({ kind: 'collect' }, 'collected')).stalls;
   }
 
   private async dial(uri: string, to: string, calls: number, places: number): Promise<string[]> {
@@ -322,17 +330,27 @@ export class Rig {
     return { from, to, helpers, figures, pulses, recovery };
   }
 
-  private async numberFor({ name, protocol, secure, config, record }: Case): Promise<string> {
-    const { gateway, ports } = this;
-    this.numbers += 1;
-    const number = `+1999556${String(1000 + this.numbers)}`;
-    const endpoint = await gateway.api<{ id: string }>('POST', '/v1/endpoints', {
+  /** A number whose calls are steered by a webhook server. */
+  webhookNumber(name: string, url: string): Promise<string> {
+    return this.numberTo({ name, type: 'webhook', target: url });
+  }
+
+  numberFor({ name, protocol, secure, config, record }: Case): Promise<string> {
+    const { ports } = this;
+    return this.numberTo({
       name,
       type: 'agent',
       target: secure ? `wss://127.0.0.1:${ports.wssPort}/${protocol}` : `ws://127.0.0.1:${ports.wsPort}/${protocol}`,
       record,
       provider_config: { protocol, ...config },
     });
+  }
+
+  private async numberTo(wanted: Record<string, unknown>): Promise<string> {
+    const { gateway } = this;
+    this.numbers += 1;
+    const number = `+1999556${String(1000 + this.numbers)}`;
+    const endpoint = await gateway.api<{ id: string }>('POST', '/v1/endpoints', wanted);
     await gateway.api('POST', '/v1/phone-numbers', { number, endpoint_id: endpoint.id });
     return number;
   }

@@ -36,6 +36,15 @@ export interface StreamFigures {
   leftOut: number;
 }
 
+/** A gap between two received packets, on the clock of the wall. */
+export interface Gap {
+  index: number;
+  endedAt: Date;
+  ms: number;
+  /** This process was late itself meanwhile. */
+  own: boolean;
+}
+
 export class Stream {
   /** When pulses were sent, on the machine's clock. */
   readonly pulsesMs: number[] = [];
@@ -58,6 +67,8 @@ export class Stream {
     private readonly address: string,
     readonly index: number,
     private readonly line: Streams,
+    /** What comes back is what it said: its round trips count. */
+    private readonly echoed = true,
   ) {
     this.sequence = (index * 977) & 0xffff;
     this.timestamp = index * 16_000;
@@ -102,7 +113,8 @@ export class Stream {
     const timestamp = readUint32(packet, 4);
     if (this.firstTimestamp < 0) this.firstTimestamp = timestamp;
     const atMs = ((timestamp - this.firstTimestamp) | 0) / 8;
-    line.packetArrived(nowMs - this.lastArrivalMs, ((sequence - this.lastSequence - 1) << 16) >> 16, nowMs);
+    const missing = this.lastSequence < 0 ? 0 : ((sequence - this.lastSequence - 1) << 16) >> 16;
+    line.packetArrived(this.index, nowMs - this.lastArrivalMs, missing, nowMs);
     this.lastArrivalMs = nowMs;
     this.lastSequence = sequence;
     // A talkspurt begins: a phone chooses its delay anew.
@@ -114,6 +126,7 @@ export class Stream {
     let pulse = this.pulses - 1;
     if ((pulse & 1) !== top.kind) pulse -= 1;
     if (pulse < 0 || this.pulses - pulse > remembered) return;
+    if (!this.echoed) return;
     const saidMs = this.sentMs[pulse % remembered]! + pulseTopMs;
     line.pulseCame(this.index, nowMs + top.atMs - saidMs, Math.max(...this.transits) + atMs + top.atMs - saidMs);
   }
@@ -121,6 +134,8 @@ export class Stream {
 
 export class Streams {
   measuring = false;
+  /** Told of each gap. */
+  gap: (gap: Gap) => void = () => undefined;
   private figures = emptyFigures();
   private readonly streams: Stream[] = [];
   private timer: NodeJS.Timeout | undefined;
@@ -131,8 +146,8 @@ export class Streams {
   /** Phases are spread over the 20 ms by the place a stream will have among `places`. */
   constructor(private readonly places: number) {}
 
-  add(socket: Socket, port: number, address: string, index: number): Stream {
-    const stream = new Stream(socket, port, address, index, this);
+  add(socket: Socket, port: number, address: string, index: number, echoed = true): Stream {
+    const stream = new Stream(socket, port, address, index, this, echoed);
     this.streams.push(stream);
     // In order of phase: the loop goes round once in 20 ms.
     this.streams.sort((a, b) => a.index - b.index);
@@ -180,13 +195,15 @@ export class Streams {
     };
   }
 
-  packetArrived(sinceMs: number, missing: number, nowMs: number): void {
+  packetArrived(index: number, sinceMs: number, missing: number, nowMs: number): void {
     if (!this.measuring) return;
     const { figures } = this;
     figures.received += 1;
     if (missing > 0 && missing < 1000) figures.lost += missing;
     if (!(sinceMs > gapMs)) return;
-    if (nowMs - this.stalledMs < sinceMs) figures.ownGaps += 1;
+    const own = nowMs - this.stalledMs < sinceMs;
+    this.gap({ index, endedAt: new Date(), ms: sinceMs, own });
+    if (own) figures.ownGaps += 1;
     else {
       figures.gaps += 1;
       figures.worstGapMs = Math.max(figures.worstGapMs, sinceMs);
