@@ -13,8 +13,8 @@ import { parseArgs } from 'node:util';
 import { beside } from './load/beside.js';
 import { recoveryText } from './load/disturb.js';
 import { Ratios } from './load/ratios.js';
-import { type Case, cases, type Result, Rig } from './load/rig.js';
-import { cells, columns, markdown, spreadText } from './load/table.js';
+import { type Case, cases, type Load, type Result, Rig } from './load/rig.js';
+import { cells, columns, markdown, medians, spreadText } from './load/table.js';
 
 const help = `node dist/bench/agent-calls.js [options]
   --calls <n>        calls at once (100)
@@ -23,12 +23,13 @@ const help = `node dist/bench/agent-calls.js [options]
   --rounds <n>       the cases again and again (1)
   --bare             also the least that a call can cost in Node, in turns with ours
   --disturb <ms>     the process is stopped for so long every 3 s: how soon the calls' delay is the one before again
-  --knee             raises the calls until frames are late: raw, ws, μ-law
+  --bursts <ms>      another program computes on all cores for so long in every half second
+  --knee             raises the calls until frames are late: raw, ws, μ-law; with --against also those of the other servers
   --beside           API polling, statistics over a million calls and recordings beside the calls
   --old-calls <n>    calls in the database for --beside (1000000; it takes a minute or two to write them)
-  --against <uri>    the same load on another server, in turns with ours: sip:127.0.0.1:5070
+  --against <uri>    the same load on another server, in turns with ours: sip:127.0.0.1:5070; several, split by commas
   --to <number>      whom to call there (+15550100)
-  --pid <n>          its process, so that its processor time and memory are counted too
+  --pid <n>          its process, so that its processor time and memory are counted, and --disturb stops it; several, split by commas
   --agent-port <n>   where our agent listens for it too: ws://127.0.0.1:<n>/raw?from=<the caller's number>
   --other <folder>   another build of the gateway (its dist folder), in turns with this one, and the ratio
   --freeswitch <setting>  a second gateway with this media_engine, in turns: freeswitch://:PASSWORD@127.0.0.1:8021
@@ -45,6 +46,7 @@ const { values } = parseArgs({
     rounds: { type: 'string', default: '1' },
     bare: { type: 'boolean', default: false },
     disturb: { type: 'string' },
+    bursts: { type: 'string' },
     knee: { type: 'boolean', default: false },
     beside: { type: 'boolean', default: false },
     'old-calls': { type: 'string', default: '1000000' },
@@ -67,14 +69,23 @@ if (values.help) {
 }
 const calls = Number(values.calls);
 const seconds = Number(values.seconds);
-const stopMs = values.disturb === undefined ? undefined : Number(values.disturb);
+const load: Load = {
+  calls,
+  seconds,
+  stopMs: values.disturb === undefined ? undefined : Number(values.disturb),
+  burstMs: values.bursts === undefined ? undefined : Number(values.bursts),
+};
+const pids = numbers(values.pid ?? '');
+const others = (values.against?.split(',') ?? []).map((uri, n) => ({ uri, pid: pids[n] ?? null }));
 const words = values.only?.split(',') ?? null;
 const chosen = cases.filter(({ name }) => words === null || words.includes(name));
 const first = chosen[0] as Case;
 if (!first) throw new Error(`There is no such case: ${values.only}`);
 const kneeSteps = [1, 1.5, 2, 2.5, 3, 4, 5];
-/** Above this round trip at the ear, or this share of lost packets, a call is no longer good. */
-const [goodEarMs, goodLoss] = [60, 0.001];
+/** A call is no longer good with so much more round trip at the ear than half of the pulses had with the fewest calls, or with this share of lost packets. */
+const [goodEarMs, goodLoss] = [50, 0.001];
+
+const results: Result[] = [];
 
 console.log(
   `${calls} calls, ${seconds} s each case; ${cpus().length} × ${cpus()[0]?.model.trim()}, node ${process.version}`,
@@ -84,6 +95,7 @@ const rig = await Rig.start({
     ...(values.node?.split(' ') ?? []),
     ...(values.profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${values.profile}`]),
   ],
+  ahead: load.burstMs !== undefined,
   ...(values['agent-port'] && { agentPort: Number(values['agent-port']) }),
   ...(values.beside && { oldCalls: Number(values['old-calls']) }),
 });
@@ -97,39 +109,20 @@ try {
   console.log(
     `the gateway without calls: ${rig.idlePercent.toFixed(2)} % of a core, ${rig.idleMemoryMb.toFixed(0)} MB\n`,
   );
-  const results: Result[] = [];
-  const show = (result: Result) => {
-    results.push(result);
-    console.log(
-      markdown([columns, ...results.slice(-1).map(cells)])
-        .split('\n')
-        .slice(results.length > 1 ? 2 : 0)
-        .join('\n'),
-    );
-    if (values.threads)
-      console.log(
-        `    threads: ${result.threads}; agent ${result.agentPercent.toFixed(1)}, load generator ${result.callerPercent.toFixed(1)}`,
-      );
-    if (result.recovery) console.log(`    ${recoveryText(result.recovery)}`);
-    if (result.failures.length > 0) console.log(`    not answered: ${result.failures.join('; ')}`);
-  };
   if (values.knee) {
-    for (const step of kneeSteps) {
-      const count = Math.round(calls * step);
-      const result = await rig.run({ ...first, name: `${first.name}, ${count} calls` }, { calls: count, seconds });
-      show(result);
-      const { figures, ear } = result;
-      const late = (ear?.p99 ?? Number.POSITIVE_INFINITY) > goodEarMs;
-      if (result.answered < count || figures.gaps > 0 || late || figures.lost > figures.received * goodLoss) {
-        console.log(`\nthe knee: ${count} calls at once are too many here`);
-        break;
-      }
-    }
+    await knee(first.name, (count) =>
+      rig.run({ ...first, name: `${first.name}, ${count} calls` }, { ...load, calls: count }),
+    );
+    for (const { uri, pid } of others)
+      await knee(uri, async (count) => ({
+        ...(await rig.runElsewhere(uri, values.to, { ...load, calls: count }, pid)),
+        name: `${uri}, ${count} calls`,
+      }));
   } else if (values.beside) {
     for (const name of ['raw ws μ-law', 'raw ws μ-law recorded']) {
       const one = cases.find((each) => each.name === name) as Case;
       const work = beside(rig.gateway);
-      show(await rig.run({ ...one, name: `${one.name}, beside` }, { calls, seconds }));
+      show(await rig.run({ ...one, name: `${one.name}, beside` }, load));
       console.log(`    beside it: ${await work.stop()}`);
     }
   } else {
@@ -141,32 +134,65 @@ try {
     const ratios = new Ratios();
     for (let round = 0; round < Number(values.rounds); round++) {
       for (const each of chosen) {
-        const before =
-          other && (await other.run({ ...each, name: `${each.name}, other build` }, { calls, seconds, stopMs }));
+        const before = other && (await other.run({ ...each, name: `${each.name}, other build` }, load));
         if (before) show(before);
-        const result = await rig.run(each, { calls, seconds, stopMs });
+        const result = await rig.run(each, load);
         show(result);
         if (before) console.log(`    ${ratios.add(`${each.name}, CPU by the other build's`, result, before)}`);
-        if (media) show(await media.run({ ...each, name: `${each.name}, FreeSWITCH` }, { calls, seconds, stopMs }));
+        if (media) show(await media.run({ ...each, name: `${each.name}, FreeSWITCH` }, load));
         if (values.bare) {
-          const bare = await rig.runBare(each.secure, { calls, seconds, stopMs });
+          const bare = await rig.runBare(each.secure, load);
           show(bare);
           console.log(`    ${ratios.add(`${each.name}, CPU by bare Node's`, result, bare)}`);
           if (before) console.log(`    ${ratios.add(`${each.name}, other build, CPU by bare Node's`, before, bare)}`);
         }
-        if (values.against) {
-          const pid = values.pid === undefined ? null : Number(values.pid);
-          show(await rig.runElsewhere(values.against, values.to, { calls, seconds, stopMs }, pid));
+        for (const { uri, pid } of others) {
+          const theirs = await rig.runElsewhere(uri, values.to, load, pid);
+          show(theirs);
+          if (pid !== null) console.log(`    ${ratios.add(`${each.name}, CPU by that of ${uri}`, result, theirs)}`);
         }
         await sleep(500);
       }
     }
     console.log(ratios.text());
+    if (Number(values.rounds) > 1) console.log(`\n${medians(results)}`);
     await other?.gateway.stop();
     await media?.gateway.stop();
   }
 } finally {
   await rig.stop();
+}
+
+function show(result: Result): void {
+  results.push(result);
+  console.log(
+    markdown([columns, ...results.slice(-1).map(cells)])
+      .split('\n')
+      .slice(results.length > 1 ? 2 : 0)
+      .join('\n'),
+  );
+  if (values.threads)
+    console.log(
+      `    threads: ${result.threads}; agent ${result.agentPercent.toFixed(1)}, load generator ${result.callerPercent.toFixed(1)}`,
+    );
+  if (result.recovery) console.log(`    ${recoveryText(result.recovery)}`);
+  if (result.failures.length > 0) console.log(`    not answered: ${result.failures.join('; ')}`);
+}
+
+/** More and more calls until they are bad. */
+async function knee(name: string, run: (calls: number) => Promise<Result>): Promise<void> {
+  let [good, latestMs] = [0, Number.POSITIVE_INFINITY];
+  for (const step of kneeSteps) {
+    const count = Math.round(calls * step);
+    const result = await run(count);
+    show(result);
+    const { figures, ear } = result;
+    if (step === kneeSteps[0]) latestMs = (ear?.p50 ?? 0) + goodEarMs;
+    const late = (ear?.p99 ?? Number.POSITIVE_INFINITY) > latestMs;
+    if (result.answered < count || figures.gaps > 0 || late || figures.lost > figures.received * goodLoss) break;
+    good = count;
+  }
+  console.log(`\nthe knee of ${name}: ${good} calls at once are good\n`);
 }
 
 function numbers(list: string): number[] {

@@ -72,7 +72,8 @@ export function recoveries({ call, atMs, wireMs }: PulseTimes, stopsMs: readonly
 
 export function recoveryText({ stops, spread: took, never }: Recovery): string {
   const seconds = (ms: number) => (ms / 1000).toFixed(2);
-  if (took === null) return `${stops} stops: no pulses were heard`;
+  if (took === null)
+    return `${stops} stops: ${never > 0 ? 'no call had the delay of before again before the next stop' : 'no pulses were heard'}`;
   return (
     `${stops} stops; the delay was the one before again after ${seconds(took.p50)} / ${seconds(took.p95)} / ${seconds(took.worst)} s ` +
     `(p50 / p95 / worst); not before the next stop: ${(never * 100).toFixed(1)} % of the calls`

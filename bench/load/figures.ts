@@ -17,6 +17,12 @@ export function spread(values: Float64Array | number[]): Spread | null {
   return { count: sorted.length, p50: at(0.5), p95: at(0.95), p99: at(0.99), p999: at(0.999), worst: at(1) };
 }
 
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
+}
+
 export interface ProcessFigures {
   atMs: number;
   /** Processor time of each thread, by its id: what the scheduler counted, in ms. */

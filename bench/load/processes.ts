@@ -3,7 +3,7 @@ import { type ChildProcess, execFileSync, fork, spawn } from 'node:child_process
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
+import { constants, setPriority, tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -49,6 +49,15 @@ export class Helper<Order, Answer extends { kind: string }> {
     const answer = this.next(kind);
     this.child.send(order as object);
     return answer;
+  }
+
+  /** Before other programs where a core is wanting, if that is allowed. */
+  goAhead(): void {
+    try {
+      setPriority(this.pid, constants.priority.PRIORITY_HIGH);
+    } catch (error) {
+      process.stderr.write(`the bench's processes have no priority: ${(error as Error).message}\n`);
+    }
   }
 
   end(): void {

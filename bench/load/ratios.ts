@@ -1,4 +1,5 @@
 /** How much of the CPU of one case another one takes, turn by turn, and the median of the turns in which the load generator was on time. */
+import { median } from './figures.js';
 import { type Result, wasLate } from './rig.js';
 
 interface Turn {
@@ -31,7 +32,5 @@ export class Ratios {
 function summary(turns: readonly Turn[]): string {
   const sorted = turns.map(({ ratio }) => ratio).sort((a, b) => a - b);
   if (sorted.length === 0) return '-';
-  const middle = sorted.length >> 1;
-  const median = sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
-  return `median ${median.toFixed(2)} (${sorted[0]!.toFixed(2)} to ${sorted.at(-1)!.toFixed(2)})`;
+  return `median ${median(sorted).toFixed(2)} (${sorted[0]!.toFixed(2)} to ${sorted.at(-1)!.toFixed(2)})`;
 }

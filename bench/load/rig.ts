@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AgentAnswer, AgentOrder, Stall } from './agent.js';
 import type { BareAnswer, BareOrder } from './bare.js';
+import { startBursts } from './bursts.js';
 import type { CallerAnswer, CallerOrder, ChurnNumber } from './caller.js';
 import { type Recovery, recoveries, stopAgainAndAgain } from './disturb.js';
 import {
@@ -64,6 +65,8 @@ export interface Load {
   seconds: number;
   /** The process is stopped for so long every few seconds. */
   stopMs?: number | undefined;
+  /** Another program computes for so long in every half second. */
+  burstMs?: number | undefined;
 }
 
 /** The load generator was late: what it measured is its own lateness, and the calls did not get their packets in time. */
@@ -74,7 +77,8 @@ export function wasLate({ figures, pace }: Result): boolean {
 /** From the last answer until the figures count. */
 const settleMs = 2000;
 const afterMs = 1500;
-const idleMs = 3000;
+const idleMs = 1500;
+const idleLooks = 4;
 /** For this long, as many calls warm code and memory before anything counts: V8 compiles in the background for ten seconds and more. */
 const warmUpSec = 15;
 /** A turn says nothing when the load generator itself was this late. */
@@ -112,6 +116,8 @@ export class Rig {
     environment?: Record<string, string>;
     oldCalls?: number;
     agentPort?: number;
+    /** The agent and the load generator before other programs, so that what disturbs the servers does not disturb what measures them. */
+    ahead?: boolean;
   }): Promise<Rig> {
     const { folder, key, cert, remove } = benchFolder();
     const agent = new Helper<AgentOrder, AgentAnswer>('agent');
@@ -119,6 +125,7 @@ export class Rig {
     try {
       const wsPort = options.agentPort ?? 0;
       const ports = await agent.ask({ kind: 'listen', key, cert, wsPort }, 'listening');
+      if (options.ahead) for (const helper of [agent, caller]) helper.goAhead();
       let gateway = await startGateway({ folder, ...options });
       if (options.oldCalls !== undefined) {
         // The first start creates the organization of the calls.
@@ -315,14 +322,15 @@ export class Rig {
   }
 
   /** `stoppable`: the process that `load` may stop. */
-  private async measure({ seconds, stopMs }: Load, stoppable: number | null, measured = () => this.figures()) {
+  private async measure({ seconds, stopMs, burstMs }: Load, stoppable: number | null, measured = () => this.figures()) {
     const { agent, caller } = this;
     await agent.ask({ kind: 'collect' }, 'collected');
     const look = () => [measured(), figuresOf(agent.pid), figuresOf(caller.pid)] as const;
     const [from, agentFrom, callerFrom] = look();
     const isStopped = stopMs !== undefined && stoppable !== null;
     const stops = isStopped ? stopAgainAndAgain(stoppable, stopMs, seconds) : [];
-    const { figures, pulses } = await caller.ask({ kind: 'measure', seconds }, 'measured');
+    const endBursts = burstMs === undefined ? () => undefined : startBursts(burstMs);
+    const { figures, pulses } = await caller.ask({ kind: 'measure', seconds }, 'measured').finally(endBursts);
     const stopsMs = await stops;
     const [to, agentTo, callerTo] = look();
     const helpers = { agentPercent: cpuPercent(agentFrom, agentTo), callerPercent: cpuPercent(callerFrom, callerTo) };
@@ -389,9 +397,13 @@ export class Rig {
   }
 }
 
-/** Percent of one core that idle processes use. */
+/** Percent of one core that idle processes use: the least of some seconds, since what they still compile or collect is not idle. */
 async function idlePercentOf(figures: () => ProcessFigures): Promise<number> {
-  const from = figures();
-  await sleep(idleMs);
-  return cpuPercent(from, figures());
+  let least = Number.POSITIVE_INFINITY;
+  for (let look = 0; look < idleLooks; look++) {
+    const from = figures();
+    await sleep(idleMs);
+    least = Math.min(least, cpuPercent(from, figures()));
+  }
+  return least;
 }
