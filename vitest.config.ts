@@ -44,7 +44,7 @@ const waiting = [
   'test/contract/{agent-faults,agent-conversation,agent-protocol,provider-clients,provider-types}.test.ts',
   'test/integration/**/*.test.ts',
   'test/calls/{agent-failover,agent-hangups,agent-session-limit,agent-stopped,agent-transcripts,agent-variables}.test.ts',
-  'test/calls/{bad-carriers,balance-app,bridged-call,cli-call,cli-process,doctor-call,external-sip-servers,kamailio}.test.ts',
+  'test/calls/{bad-carriers,balance-app,bridged-call,cli-call,cli-process,doctor-call,external-sip-servers,kamailio,balancer}.test.ts',
   'test/calls/{loopback-trunk,nat,no-ports-left,outbound-call,outbound-carrier,party-events,readiness,readme}.test.ts',
   'test/calls/{recording-app,replaces,secure-agent,simulator-app,sip-*,trace-peers,tracing-otlp,transfer,twilio-rest,webhook-*}.test.ts',
 ];

@@ -27,6 +27,7 @@ import type {
   SipCounters,
   SipGateway,
   SipTraceEntry,
+  UnansweredInvite,
   UnfinishedDialog,
 } from './leg.js';
 import { SipError } from './leg.js';
@@ -369,9 +370,16 @@ class Gateway implements SipGateway {
   async endOrphan(left: UnfinishedDialog, cause: HangupCause): Promise<void> {
     const link = this.#linkFor();
     if (!link) throw new SipError('not_connected', 'signalling_lost', 'The SIP server is not connected.');
-    if (!('head' in left)) await byeOrphan(link.stack, left, cause);
+    if ('raw' in left) await this.#refuseOrphan(link.stack, left);
+    else if (!('head' in left)) await byeOrphan(link.stack, left, cause);
     else if (this.#server) this.#server.cancelInvite(left);
     else await cancelOrphan(link.stack, left);
+  }
+
+  /** A caller over TCP or TLS has lost its connection with the embedded server that had it. */
+  async #refuseOrphan(stack: Stack, left: UnansweredInvite): Promise<void> {
+    if (!this.#server) await refuseLeft(stack, left);
+    else if (left.peer.transport === 'udp') this.#server.refuse(left);
   }
 
   trust(nets: readonly string[]): void {

@@ -65,6 +65,8 @@ export interface IncomingCall {
   receivedAtMs: number;
   /** Aborts when the caller cancels or the INVITE dies before a final answer. */
   cancelled: AbortSignal;
+  /** What another process needs to refuse it; null once there is a leg. */
+  unanswered: UnansweredInvite | null;
   /**
    * From here on the call waits for something else than this process, such as the disk: that wait does not count as overload of this
    * process. No effect when a response was sent, and with an external SIP server.
@@ -156,8 +158,20 @@ export interface PendingInvite {
   transactionId: string;
 }
 
-/** A dialog or a pending INVITE that the far end may still hold after our process died. */
-export type UnfinishedDialog = DialogSnapshot | PendingInvite;
+/** The state that another process needs to refuse an INVITE that we never answered. */
+export interface UnansweredInvite {
+  callId: string;
+  /** Its start line and the headers that a response copies; no SDP. */
+  raw: string;
+  /** Of our provisional responses; empty: there was none. */
+  localTag: string;
+  peer: Peer;
+  /** An external SIP server's identifier of the transaction. */
+  transactionId: string;
+}
+
+/** What the far end may still hold after our process died. */
+export type UnfinishedDialog = DialogSnapshot | PendingInvite | UnansweredInvite;
 
 /** Where an outbound INVITE may go. */
 export interface Gateway {

@@ -4,9 +4,8 @@
  */
 
 import type { Stack } from '../drachtio/types.js';
-import type { DialogSnapshot } from '../leg.js';
+import type { DialogSnapshot, UnansweredInvite } from '../leg.js';
 import type { DialogLeg } from './dialog-leg.js';
-import type { InviteOfLostServer } from './last-answer.js';
 import type { Replaces } from './replaces-header.js';
 
 const mostPast = 1000;
@@ -18,7 +17,7 @@ export interface RingingInvite {
   /** The dialog of its 200, while no ACK came; null: no 200 was sent. */
   readonly unconfirmed: DialogSnapshot | null;
   /** What another process needs to refuse it; null: it has its final answer. */
-  readonly unanswered: InviteOfLostServer | null;
+  readonly unanswered: UnansweredInvite | null;
   /** Its server is gone. */
   lost(): void;
   reject(refusal: { status: number; reason?: string; headers?: Record<string, string> }): Promise<void>;

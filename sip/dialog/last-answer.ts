@@ -4,12 +4,7 @@ import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readHeaders } from '../drachtio/header.js';
 import type { Stack } from '../drachtio/types.js';
-import type { UnansweredInvite } from '../server/protocol.js';
-
-export interface InviteOfLostServer extends UnansweredInvite {
-  /** The server's own identifier of the transaction. */
-  transactionId: string;
-}
+import type { UnansweredInvite } from '../leg.js';
 
 const confirmLimitMs = 2000;
 /** T1 (RFC 3261 17.1.1.1): the answer is sent twice, since no transaction repeats it. */
@@ -20,7 +15,7 @@ const repeatMs = 500;
  * send a response of its own; the answer then goes to the address that the INVITE came from, as a stateless server would send it (RFC 3261
  * 8.2.7). Callers over TCP or TLS noticed the loss themselves. Never rejects.
  */
-export async function refuseLeft(stack: Stack, invite: InviteOfLostServer): Promise<void> {
+export async function refuseLeft(stack: Stack, invite: UnansweredInvite): Promise<void> {
   if (await tookBack(stack, invite)) return;
   if (invite.peer.transport !== 'udp') return;
   const answer = refusalOf(invite, true);
@@ -30,7 +25,7 @@ export async function refuseLeft(stack: Stack, invite: InviteOfLostServer): Prom
 }
 
 /** Whether the server still had the transaction. */
-function tookBack(stack: Stack, invite: InviteOfLostServer): Promise<boolean> {
+function tookBack(stack: Stack, invite: UnansweredInvite): Promise<boolean> {
   const { wp, mapServer } = stack.app.client;
   const [socket] = mapServer.keys();
   if (!socket) return Promise.resolve(false);

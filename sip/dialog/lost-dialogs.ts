@@ -1,6 +1,5 @@
-import type { UnfinishedDialog } from '../leg.js';
+import type { UnansweredInvite, UnfinishedDialog } from '../leg.js';
 import type { SipLog } from '../log.js';
-import type { InviteOfLostServer } from './last-answer.js';
 
 /** At most this many far ends of a server get BYE or CANCEL after a loss; more at once would flood the network. */
 const mostKept = 10_000;
@@ -18,7 +17,7 @@ export class LostDialogs {
   /** Live dialogs and ringing INVITEs. */
   readonly #dialogs = new Map<string, UnfinishedDialog[]>();
   /** INVITEs without a final answer. */
-  readonly #unanswered = new Map<string, InviteOfLostServer[]>();
+  readonly #unanswered = new Map<string, UnansweredInvite[]>();
 
   constructor(private readonly context: LostDialogsContext) {}
 
@@ -28,11 +27,11 @@ export class LostDialogs {
     if (dialog && dialogs.length < mostKept) dialogs.push(dialog);
   }
 
-  addUnanswered(server: string, invite: InviteOfLostServer | null): void {
+  addUnanswered(server: string, invite: UnansweredInvite | null): void {
     if (invite) this.#unanswered.set(server, [...(this.#unanswered.get(server) ?? []), invite]);
   }
 
-  takeUnanswered(server: string): InviteOfLostServer[] {
+  takeUnanswered(server: string): UnansweredInvite[] {
     const invites = this.#unanswered.get(server) ?? [];
     this.#unanswered.delete(server);
     return invites;

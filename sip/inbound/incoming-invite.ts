@@ -4,11 +4,18 @@
  */
 import { DialogLeg, dialogAllow, endsOf, supported } from '../dialog/dialog-leg.js';
 import type { DialogRegistry } from '../dialog/dialog-registry.js';
-import type { InviteOfLostServer } from '../dialog/last-answer.js';
 import { type HeaderLines, hasToken, lineText, listElements, nameAddress, quotedText } from '../drachtio/header.js';
 import type { Stack, StackRequest, StackResponse } from '../drachtio/types.js';
 import type { WireClock } from '../drachtio/wire-clock.js';
-import type { CallLeg, DialogSnapshot, IncomingCall, Peer, PhoneIdentity, TrunkMatch } from '../leg.js';
+import type {
+  CallLeg,
+  DialogSnapshot,
+  IncomingCall,
+  Peer,
+  PhoneIdentity,
+  TrunkMatch,
+  UnansweredInvite,
+} from '../leg.js';
 import { SipError } from '../leg.js';
 import type { SipLog } from '../log.js';
 
@@ -41,6 +48,9 @@ const sendLimitMs = 5000;
 const prackLimitMs = 33_000;
 /** A provisional response is repeated before a proxy's three minutes are over (RFC 3261 13.3.1.1). */
 const ringAgainMs = 60_000;
+
+/** A response has them from its request (RFC 3261 8.2.6.2). */
+const responseHeaders = ['Via', 'From', 'To', 'Call-ID', 'CSeq'];
 
 export class IncomingInvite implements IncomingCall {
   readonly sipCallId: string;
@@ -217,11 +227,15 @@ export class IncomingInvite implements IncomingCall {
     await sent.catch(() => undefined);
   }
 
-  /** The state that a restarted server needs to refuse the INVITE; null when it was answered, as far as we know. */
-  get unanswered(): InviteOfLostServer | null {
+  get unanswered(): UnansweredInvite | null {
     if (this.#leg !== null) return null;
-    const { raw, stackTxnId: transactionId } = this.req;
-    return { raw, transactionId, localTag: this.#localTag, peer: this.peer };
+    const [startLine = ''] = this.req.raw.split('\r\n', 1);
+    const copied = responseHeaders.flatMap((name) =>
+      (this.facts.headers.get(name.toLowerCase()) ?? []).map((value) => `${name}: ${value}`),
+    );
+    const raw = [startLine, ...copied, '', ''].join('\r\n');
+    const { stackTxnId: transactionId } = this.req;
+    return { callId: this.sipCallId, raw, transactionId, localTag: this.#localTag, peer: this.peer };
   }
 
   /** The dialog that the far side may hold: our 200 is on its way, but its sending is not confirmed yet. */

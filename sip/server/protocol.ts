@@ -48,9 +48,9 @@ export interface SipServerStats {
   live: { transactions: number; dialogs: number; timers: number; tcpConnections: number };
 }
 
-/** An INVITE whose server died before its final answer. */
-export interface UnansweredInvite {
-  /** As the application had it. */
+/** An INVITE whose server, or node, died before its final answer. */
+export interface InviteToRefuse {
+  /** Its start line and the headers that a response copies. */
   raw: string;
   /** Of the provisional answers; empty: there was none. */
   localTag: string;
@@ -74,6 +74,6 @@ export type FromParent =
   | { kind: 'takenUp'; transactionIds: readonly string[] }
   | { kind: 'trust'; nets: readonly string[] }
   | { kind: 'secure'; tls: TlsSettings }
-  | { kind: 'refuse'; invite: UnansweredInvite }
+  | { kind: 'refuse'; invite: InviteToRefuse }
   | { kind: 'cancelInvite'; invite: InviteToCancel }
   | { kind: 'close' };

@@ -11,7 +11,7 @@ import { isSaneResponse } from './message/sanity.js';
 import { InviteAdmission } from './overload/admission.js';
 import { ownTime, RunningClock } from './overload/running-clock.js';
 import { LOOPBACK_NETS, Sources } from './overload/sources.js';
-import type { InviteToCancel, SipServerOptions, SipServerStats, UnansweredInvite } from './protocol.js';
+import type { InviteToCancel, InviteToRefuse, SipServerOptions, SipServerStats } from './protocol.js';
 import { DEFAULT_TIMERS, giveUpMs, SystemClock } from './transactions/timers.js';
 import { TransactionTable } from './transactions/transaction-table.js';
 import { DEFAULT_CONNECTION_LIMITS } from './transport/connection.js';
@@ -47,7 +47,7 @@ export interface RunningServer {
   /** The application has taken up these INVITEs; their first responses wait for something else. */
   takenUp(transactionIds: readonly string[]): void;
   /** Refuses an INVITE that the server before this one left unanswered. */
-  refuse(invite: UnansweredInvite): void;
+  refuse(invite: InviteToRefuse): void;
   /** Cancels an INVITE that the server before this one sent. */
   cancelInvite(invite: InviteToCancel): void;
   close(): Promise<void>;

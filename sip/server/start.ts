@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads';
 import { builtModule } from '../../config/built.js';
 import { REPORT_EVERY_MS } from './overload/admission.js';
-import type { FromParent, InviteToCancel, SipServerOptions, SipServerStats, UnansweredInvite } from './protocol.js';
+import type { FromParent, InviteToCancel, InviteToRefuse, SipServerOptions, SipServerStats } from './protocol.js';
 import type { TlsSettings } from './transport/tls.js';
 
 /** The embedded SIP server as the main thread uses it: a worker that speaks drachtio's control protocol on a loopback TCP port. */
@@ -20,7 +20,7 @@ export interface SipServer {
   /** The application has taken up an INVITE, and its first response waits for something else: the guard does not count this wait. */
   takenUp(transactionId: string): void;
   /** Answers 503 to an INVITE that a dead server left unanswered. For UDP only: TCP and TLS peers saw the connection end. */
-  refuse(invite: UnansweredInvite): void;
+  refuse(invite: InviteToRefuse): void;
   /** Sends CANCEL for an INVITE of a dead server; a 200 that arrives nevertheless gets ACK and BYE. */
   cancelInvite(invite: InviteToCancel): void;
   /** Closes sockets, timers and the worker. Idempotent. */
@@ -68,7 +68,7 @@ export function startSipServer(options: SipServerOptions): Promise<SipServer> {
 
   const cancelInvite = (invite: InviteToCancel) =>
     worker.postMessage({ kind: 'cancelInvite', invite: { head: invite.head, next: invite.next } } satisfies FromParent);
-  const refuse = (invite: UnansweredInvite) => worker.postMessage({ kind: 'refuse', invite } satisfies FromParent);
+  const refuse = (invite: InviteToRefuse) => worker.postMessage({ kind: 'refuse', invite } satisfies FromParent);
 
   let taken: string[] = [];
   const takenUp = (transactionId: string): void => {

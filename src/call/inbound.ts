@@ -67,6 +67,7 @@ export async function takeInboundCall(incoming: IncomingCall, deps: InboundDeps)
     if (opened.status === 'rejected') throw opened.reason;
     await call.orEnd(incoming.ring());
     call.ringing();
+    if (incoming.unanswered !== null) call.dialog(incoming.unanswered);
     call.transferFallback = new BridgedTransfer(caller, decision.endpoints[0].id, dialling);
     const endpoint = await connectEndpoint(caller, decision.endpoints, deps.script);
     await endpoint.run();

@@ -6,7 +6,7 @@ import type { CallLeg } from '../../sip/leg.js';
 import { type ControlConnection, ControlServer, metaFields, type SipFrame } from '../../sip/server/control/control.js';
 import { parseMessage, SipRequest, type SipResponse } from '../../sip/server/message/message.js';
 import { writeResponse } from '../../sip/server/message/write.js';
-import type { UnansweredInvite } from '../../sip/server/protocol.js';
+import type { InviteToRefuse } from '../../sip/server/protocol.js';
 import type { SipServer } from '../../sip/server/start.js';
 import { TrunkTable } from '../../sip/trunk/trunk-table.js';
 import { someSdp } from '../support/bare-sip-peer.js';
@@ -28,7 +28,7 @@ const invite = parseMessage(
 
 /** A SIP server whose every word is the test's: the control connection is a real one, behind it is nobody. */
 class ScriptedServer extends EventEmitter<{ frame: [ControlConnection, SipFrame] }> {
-  readonly refused: UnansweredInvite[] = [];
+  readonly refused: InviteToRefuse[] = [];
   private control: ControlServer | null = null;
   die: () => void = () => undefined;
 

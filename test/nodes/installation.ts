@@ -2,10 +2,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, vi } from 'vitest';
+import { type Balancer, startBalancer } from '../support/balancer.js';
 import { asSetting, freePort, processPorts } from '../support/port-ranges.js';
 import { PostgresRelay } from '../support/postgres-relay.js';
 import { type PostgresServer, query, startPostgres } from '../support/postgres-server.js';
@@ -34,7 +35,7 @@ export interface Answered {
 export class Installation {
   readonly nodes: Node[] = [];
   private redis: ChildProcess | null = null;
-  private kamailio: ChildProcess | null = null;
+  private kamailio: Balancer | null = null;
 
   private constructor(
     private readonly folder: string,
@@ -119,11 +120,7 @@ export class Installation {
       await exited;
       await relay.close();
     }
-    const { kamailio } = this;
-    if (kamailio !== null && kamailio.exitCode === null) {
-      kamailio.kill('SIGTERM'); // its children go with it
-      await once(kamailio, 'exit');
-    }
+    await this.kamailio?.close();
     this.redis?.kill('SIGKILL');
     await this.postgres.stop();
     await rm(this.folder, { recursive: true, force: true });
@@ -173,17 +170,10 @@ export class Installation {
   }
 
   private async startKamailio(): Promise<void> {
-    const list = path.join(this.folder, 'dispatcher.list');
-    await writeFile(list, this.nodes.map(({ sipPort }) => `1 sip:127.0.0.1:${sipPort}\n`).join(''));
-    const defined = ['-A', `LISTEN=udp:127.0.0.1:${this.kamailioPort}`, '-A', `NODES="${list}"`];
-    const file = path.join(root, 'examples/kamailio/kamailio.cfg');
-    const places = ['-Y', this.folder, '-w', this.folder];
     const logs = process.env.NODES_LOGS;
-    this.kamailio = spawn('kamailio', ['-f', file, ...defined, '-DD', '-E', '-m', '32', '-M', '4', ...places], {
-      stdio: ['ignore', 'ignore', 'pipe'],
-    });
-    if (logs) this.kamailio.stderr?.pipe(createWriteStream(path.join(logs, 'kamailio.log')));
-    else this.kamailio.stderr?.resume();
+    const log = logs && path.join(logs, 'kamailio.log');
+    const ports = this.nodes.map(({ sipPort }) => sipPort);
+    this.kamailio = await startBalancer(this.kamailioPort, ports, this.folder, log);
   }
 
   private async startRedis(): Promise<void> {

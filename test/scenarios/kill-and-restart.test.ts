@@ -8,7 +8,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { SipRequest } from '../../sip/server/message/message.js';
+import { SipRequest, type SipResponse } from '../../sip/server/message/message.js';
 import { SipPeer as HandPeer, someSdp } from '../support/bare-sip-peer.js';
 import { type FarCall, FarEnds } from '../support/far-ends.js';
 import { expectInvariants } from '../support/invariants.js';
@@ -404,4 +404,28 @@ it('killed while a callee rings: after the restart that phone gets CANCEL, and a
   );
   await silenced.close();
   await stubborn.close();
+}, 90_000);
+
+it('killed while a caller hears ringing: after the restart that caller gets 503', async () => {
+  const [sipPort, httpPort] = [await freePort(), await freePort()];
+  const child = await startProgram(sipPort, httpPort);
+  const silent = await startReceiver(() => {});
+  const number = await steeredNumber(httpPort, silent.url);
+  const ends = await FarEnds.open(sipPort);
+  const caller = ends.call(number);
+  const ringing = (await caller.next(180)) as SipResponse;
+  await expect
+    .poll(async () => (await detail(httpPort, (await records(httpPort))[0]?.id ?? '')).events.map((e) => e.event_type))
+    .toContain('call.ringing');
+  const exited = once(child, 'exit');
+  child.kill('SIGKILL');
+  await exited;
+  await startProgram(sipPort, httpPort);
+  const refusal = (await caller.next(503, 'INVITE', 30_000)) as SipResponse;
+  expect(refusal.toTag).toBe(ringing.toTag);
+  expect((await records(httpPort)).map((call) => [call.status, call.hangup_cause])).toEqual([
+    ['failed', 'system_restart'],
+  ]);
+  await ends.close();
+  await silent.close();
 }, 90_000);

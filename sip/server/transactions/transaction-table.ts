@@ -129,6 +129,11 @@ export class TransactionTable {
     return transaction;
   }
 
+  /** From now on the same request by another path is a request of its own. */
+  allowMerged(transaction: ServerTransaction): void {
+    if (this.byMerge.get(transaction.mergeKey) === transaction) this.byMerge.delete(transaction.mergeKey);
+  }
+
   addClient(transaction: ClientTransaction): void {
     this.clients.set(`${transaction.branch} ${transaction.method}`, transaction);
   }
@@ -163,7 +168,7 @@ export class TransactionTable {
   private removeServer(transaction: ServerTransaction): void {
     if (this.servers.get(transaction.key) === transaction) this.servers.delete(transaction.key);
     this.byId.delete(transaction.id);
-    if (this.byMerge.get(transaction.mergeKey) === transaction) this.byMerge.delete(transaction.mergeKey);
+    this.allowMerged(transaction);
     transaction.finished();
   }
 }

@@ -100,11 +100,15 @@ export class Uas {
     this.core.sources.refused(source.address, status);
   }
 
-  /** Refuses an INVITE that a server before this one left without a final response, with the tag of its provisional responses. */
+  /**
+   * Refuses an INVITE that a server before this one, or another node, left without a final response, with the tag of its provisional responses. A
+   * proxy may send it here again, as the next one to try.
+   */
   refuseLost(request: SipRequest, source: Source, identity: LocalIdentity, localTag: string): void {
     if (this.core.transactions.findServer(request, request.method)) return; // it was retransmitted, and is a call again
     const transaction = this.core.transactions.addServer(request, source, identity);
     transaction.toTag = localTag;
+    this.core.transactions.allowMerged(transaction);
     this.answers.own(transaction, 503);
   }
 
