@@ -132,7 +132,7 @@ interface DescribedOperation {
   operationId: string;
   servers?: object[];
   parameters?: { required?: boolean; schema: { default?: unknown } }[];
-  requestBody?: { content: Record<string, { schema: BodySchema; example?: unknown }> };
+  requestBody?: { required?: boolean; content: Record<string, { schema: BodySchema; example?: unknown }> };
   responses: Record<string, { content?: Record<string, { example?: unknown; examples?: object }> }>;
 }
 
@@ -148,6 +148,11 @@ function leaveOutDefaults(schema: BodySchema): void {
   else delete schema.required;
 }
 
+/** The body of a command without parameters, which may be absent. */
+function hasNoFields(schema: BodySchema | undefined): boolean {
+  return schema?.properties !== undefined && Object.keys(schema.properties).length === 0;
+}
+
 function withExamples(document: DescribedPaths): DescribedPaths {
   for (const methods of Object.values(document.paths)) {
     for (const { operationId, parameters = [], requestBody, responses } of Object.values(methods)) {
@@ -156,6 +161,7 @@ function withExamples(document: DescribedPaths): DescribedPaths {
       const [body] = Object.values(requestBody?.content ?? {});
       if (body && request !== undefined) body.example = request;
       if (body) leaveOutDefaults(body.schema);
+      if (requestBody && hasNoFields(body?.schema)) requestBody.required = false;
       for (const [status, { content }] of Object.entries(responses)) {
         const [success] = Object.values(content ?? {});
         if (success && success.examples === undefined && Number(status) < 400 && answer !== undefined)

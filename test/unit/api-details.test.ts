@@ -137,6 +137,12 @@ it('the headers of answers are described, and the server sends them', async () =
   for (const name of Object.keys(created)) expect(document.components.headers).toHaveProperty(name);
 });
 
+it('a command without fields needs no body', async () => {
+  expect(document.paths['/v1/calls/{id}/hangup'].post.requestBody.required).toBe(false);
+  expect(document.paths['/v1/calls/{id}/dtmf'].post.requestBody.required).toBe(true);
+  expect((await api.request('POST', '/v1/events/token')).status).toBe(200);
+});
+
 it('the requests that we send are described', () => {
   expect(Object.keys(document.webhooks)).toEqual(['callStart', 'actionResult', 'callEvent']);
   const { schema } = document.webhooks.callStart.post.requestBody.content['application/json'];
