@@ -87,7 +87,7 @@ export const TAKE_OVER =
 /** URL of the provider's REST API: as configured, or on the WebSocket's host. */
 export function restUrl(config: ProviderConfig, target: AgentTarget, path: string): string {
   const base = config.baseUrl ?? new URL(target.url).origin.replace(/^ws/, 'http');
-  return base.replace(/\/+$/, '') + path;
+  return base.replace(/(?<!\/)\/+$/, '') + path;
 }
 
 /** The WebSocket address in a REST answer, as found by `find`. Throws `AgentFailure`. */

@@ -37,9 +37,9 @@ export function parseDigest(line: string): Readonly<Record<string, string>> | nu
   const scheme = /^\s*digest\s+/i.exec(line);
   if (!scheme) return null;
   const found: Record<string, string> = Object.create(null);
-  for (const match of line
-    .slice(scheme[0].length)
-    .matchAll(/([a-z][\w-]*)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))/gi)) {
+  // a name begins where no other one is: tried within each other, a long one would take seconds
+  const parameter = /(?<![\w-])([a-z][\w-]*)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))/gi;
+  for (const match of line.slice(scheme[0].length).matchAll(parameter)) {
     const name = (match[1] ?? '').toLowerCase();
     if (!(name in found)) found[name] = match[2] !== undefined ? match[2].replace(/\\(.)/g, '$1') : (match[3] ?? '');
   }

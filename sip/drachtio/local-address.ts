@@ -1,8 +1,8 @@
 /** Our address as a peer should see it: for the SDP and the log. */
-import { createSocket } from 'node:dgram';
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import { AddressRanges } from '../server/overload/prefix-table.js';
+import { routedAddress } from '../server/transport/routed-address.js';
 import type { ServerAddress } from './connection.js';
 
 export interface LocalAddressOptions {
@@ -39,12 +39,12 @@ export class AdvertisedAddresses {
   /** Our address towards the peer of an incoming request. `listener`: the address it arrived on, perhaps a wildcard. */
   async facing(peerAddress: string, listener: string): Promise<string> {
     const own = this.options.mediaHost ?? listener;
-    return this.shownTo(peerAddress, wildcards.has(own) ? await routedAddress(peerAddress) : own);
+    return this.shownTo(peerAddress, wildcards.has(own) ? await addressTowards(peerAddress) : own);
   }
 
   /** Our address for hosts of our own network: that of the listener, or for a wildcard the one of the default route. */
   async reached(listener: string): Promise<string> {
-    return wildcards.has(listener) ? routedAddress(anywhere) : listener;
+    return wildcards.has(listener) ? addressTowards(anywhere) : listener;
   }
 
   /** Our address towards a host to call; for a name that does not resolve, the address of the default route. */
@@ -64,15 +64,7 @@ async function resolve(host: string): Promise<string> {
   }
 }
 
-/** The source address that the kernel would choose. Connecting a datagram socket consults the routing table and sends nothing. */
-function routedAddress(peer: string): Promise<string> {
-  return new Promise((resolve) => {
-    const socket = createSocket(isIP(peer) === 6 ? 'udp6' : 'udp4');
-    const done = (address: string) => {
-      socket.close();
-      resolve(address);
-    };
-    socket.once('error', () => done('127.0.0.1'));
-    socket.connect(9, peer, () => done(socket.address().address));
-  });
+/** The loopback address when there is no route. */
+async function addressTowards(peer: string): Promise<string> {
+  return (await routedAddress(peer)) ?? '127.0.0.1';
 }

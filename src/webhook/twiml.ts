@@ -327,7 +327,7 @@ function streamAudio(stream: Verb): StreamTarget['audio'] | null {
   if (stream.dialect === twiml) return null;
   const written = stream.attribute('audio');
   if (written === null) return null;
-  const [, name = '', rate = '8000'] = /^(?:audio\/)?([\w-]+)[;\s]*(?:rate=)?(\d+)?\s*$/i.exec(written) ?? [];
+  const [, name = '', rate = '8000'] = /^(?:audio\/)?([\w-]+)(?:[;\s]+(?:rate=)?(\d+))?[;\s]*$/i.exec(written) ?? [];
   const encoding = encodings[name.toLowerCase()];
   if (encoding !== undefined) return { encoding, sample_rate: Number(rate) };
   stream.note(`the audio "${written.trim().slice(0, 50)}" is not available; that of the protocol is used`);

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { AdvertisedAddresses } from '../../sip/drachtio/local-address.js';
+import { LocalAddresses } from '../../sip/server/transport/local-address.js';
 
 const localNets = ['10.0.0.0/8', '127.0.0.0/8'];
 
@@ -31,5 +32,22 @@ describe('the address that a peer gets', () => {
     ],
   ])('%s', async (_, options, peer, listener, told) => {
     expect(await new AdvertisedAddresses({ localNets, ...options }).facing(peer, listener)).toBe(told);
+  });
+});
+
+describe('a peer without a route', () => {
+  // the kernel connects to a broadcast address only when it is asked to
+  const unreachable = '255.255.255.255';
+
+  it('gets the loopback address, not that of no interface', async () => {
+    expect(await new AdvertisedAddresses({ localNets }).facing(unreachable, '0.0.0.0')).toBe('127.0.0.1');
+  });
+
+  it('is looked up again the next time', async () => {
+    const addresses = new LocalAddresses(null, localNets);
+    expect(await addresses.resolve('0.0.0.0', unreachable)).toBe('127.0.0.1');
+    expect(addresses.known('0.0.0.0', unreachable)).toBeNull();
+    expect(await addresses.resolve('0.0.0.0', '127.0.0.1')).toBe('127.0.0.1');
+    expect(addresses.known('0.0.0.0', '127.0.0.1')).toBe('127.0.0.1');
   });
 });

@@ -1,6 +1,6 @@
 /** Our address as a peer can reach it: the bound address, the routed one, or the external one. */
-import dgram from 'node:dgram';
 import { BlockList, isIP, isIPv6 } from 'node:net';
+import { routedAddress } from './routed-address.js';
 
 const MAX_REMEMBERED = 10_000;
 
@@ -31,14 +31,15 @@ export class LocalAddresses {
     return boundHost !== '0.0.0.0' && boundHost !== '::' ? boundHost : (this.routed.get(peer) ?? null);
   }
 
-  /** Looks up the route with a connected UDP socket that sends nothing. Never rejects: falls back to the loopback address. */
+  /** Looks up the route. Never rejects: without one it is the loopback address, until it is looked up again. */
   resolve(boundHost: string, peer: string): Promise<string> {
     const known = this.known(boundHost, peer);
     if (known !== null) return Promise.resolve(known);
     let asking = this.asking.get(peer);
     if (!asking) {
-      asking = askKernel(peer).then((address) => {
+      asking = routedAddress(peer).then((address) => {
         this.asking.delete(peer);
+        if (address === null) return isIPv6(peer) ? '::1' : '127.0.0.1';
         if (this.routed.size >= MAX_REMEMBERED) this.routed.clear();
         this.routed.set(peer, address);
         return address;
@@ -53,26 +54,4 @@ export class LocalAddresses {
     if (this.externalIp === null) return localAddress;
     return this.local.check(peer, isIPv6(peer) ? 'ipv6' : 'ipv4') ? localAddress : this.externalIp;
   }
-}
-
-function askKernel(peer: string): Promise<string> {
-  return new Promise((resolve) => {
-    const v6 = isIPv6(peer);
-    const fallback = v6 ? '::1' : '127.0.0.1';
-    const socket = dgram.createSocket(v6 ? 'udp6' : 'udp4');
-    const done = (address: string) => {
-      socket.close();
-      resolve(address);
-    };
-    socket.once('error', () => done(fallback));
-    socket.connect(5060, peer, () => {
-      let address = fallback;
-      try {
-        address = socket.address().address;
-      } catch {
-        // the route disappeared between the two calls
-      }
-      done(address);
-    });
-  });
 }

@@ -13,7 +13,7 @@ export const retell: ProviderDescriptor = {
     knownTarget: 'sip:sip.retellai.com;transport=tcp',
     needs: ['api_key', 'agent_id'],
     register: (config, call) => ({
-      url: `${String(config.base_url ?? 'https://api.retellai.com').replace(/\/+$/, '')}/v2/register-phone-call`,
+      url: `${String(config.base_url ?? 'https://api.retellai.com').replace(/(?<!\/)\/+$/, '')}/v2/register-phone-call`,
       headers: { Authorization: `Bearer ${String(config.api_key)}`, 'Content-Type': 'application/json' },
       body: JSON.stringify({
         agent_id: config.agent_id,

@@ -34,6 +34,7 @@ export class Keypad {
     speech: { begun: Promise<void>; giveUp(): void } | null = null,
   ): Promise<KeyedInput> {
     const bargeIn = new AbortController();
+    const over = new AbortController();
     let digits = '';
     let timer: NodeJS.Timeout | undefined;
     let speaking = false;
@@ -60,7 +61,7 @@ export class Keypad {
           if (digits.length === rules.numDigits) return resolve({ digits, reason: 'num_digits' });
           wait(rules.betweenKeysMs);
         };
-        signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+        signal.addEventListener('abort', () => reject(signal.reason), { once: true, signal: over.signal });
         if (signal.aborted) reject(signal.reason);
         prompts(AbortSignal.any([signal, bargeIn.signal])).then(
           () => {
@@ -75,6 +76,7 @@ export class Keypad {
       this.taker = null;
       clearTimeout(timer);
       bargeIn.abort();
+      over.abort();
     }
   }
 
