@@ -224,8 +224,10 @@ function inviteHeaders(request: DialRequest): Record<string, string> {
 }
 
 /** The called number for a registered phone, which may have several: in To and in P-Called-Party-ID (RFC 7315 4.2). */
-function calledHeaders({ requestUri, called }: InviteTarget): Record<string, string> {
-  return called === undefined ? { To: `<${requestUri}>` } : { To: `<${called}>`, 'P-Called-Party-ID': `<${called}>` };
+function calledHeaders({ requestUri, called, routes }: InviteTarget): Record<string, string> {
+  if (called === undefined) return { To: `<${requestUri}>` };
+  const route: Record<string, string> = routes === undefined ? {} : { Route: routes.join(', ') };
+  return { To: `<${called}>`, 'P-Called-Party-ID': `<${called}>`, ...route };
 }
 
 function failureOf(target: InviteTarget, end: Exclude<AttemptEnd, { kind: 'answered' }>): SipError {

@@ -17,6 +17,8 @@ export interface InviteTarget {
   server?: Stack;
   /** The URI of the next hop, when that is not the request-URI's host. */
   nextHop?: string;
+  /** The proxies behind the next hop, up to a registered phone: values of Route. */
+  routes?: readonly string[];
   /** Name or address of the next hop, to choose which of our addresses faces it. */
   host: string;
   /** A registered phone behind another node, as that node sees it: its audio comes from there. */
@@ -49,6 +51,7 @@ export async function targetsOf(
       gateway,
       ...placeOf(binding, to),
       ...hopToPhone(binding, callId),
+      ...(binding.path ? { routes: binding.path } : {}),
       ...(binding.through ? { phone: binding.peer } : {}),
       ...(binding.server === undefined ? {} : { server: binding.server }),
     }));
@@ -81,7 +84,10 @@ export async function registeredAt(
   return trunks.withUsername(name) ? locations.of(name) : null;
 }
 
-/** The way of a request with this Call-ID to a registered phone: to where it registered from, or to the node that can reach it. */
+/**
+ * The way of a request with this Call-ID to a registered phone: to where its REGISTER came from (also when that is a proxy, whatever it says of
+ * itself in Path), or to the node that can reach it.
+ */
 export function hopToPhone({ peer, through }: Binding, callId: string): { host: string; nextHop: string } {
   if (!through) return { host: peer.address, nextHop: hopTo(peer) };
   const { transport, address, port, secret } = through;

@@ -19,6 +19,8 @@ export interface Binding {
   priority: number;
   /** On the clock of `performance.now()`. */
   expiresAtMs: number;
+  /** The proxies between us and the phone, the nearest first: the values of Path (RFC 3327). */
+  path?: readonly string[];
   /** The node that it registered with; absent: this one. */
   node?: string;
   /** That node must pass requests on, since only its socket or connection reaches the phone. */

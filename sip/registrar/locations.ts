@@ -21,7 +21,8 @@ export type Reach =
   | { kind: 'server'; server: string };
 
 /** A contact as the nodes share it. */
-export interface SharedBinding extends Pick<Binding, 'contact' | 'domain' | 'peer' | 'callId' | 'cseq' | 'priority'> {
+export interface SharedBinding
+  extends Pick<Binding, 'contact' | 'domain' | 'peer' | 'callId' | 'cseq' | 'priority' | 'path'> {
   /** Until it expires. */
   leftMs: number;
   /** The node that it registered with. */
@@ -140,16 +141,18 @@ export class Locations {
   }
 
   #shared({ node }: LocationDirectory, binding: Binding): SharedBinding {
-    const { contact, domain, peer, callId, cseq, priority, expiresAtMs } = binding;
+    const { contact, domain, peer, callId, cseq, priority, path, expiresAtMs } = binding;
     const leftMs = Math.max(1, Math.round(expiresAtMs - performance.now()));
-    return { contact, domain, peer, callId, cseq, priority, leftMs, node, reach: this.#reachOf(binding) };
+    const found = { contact, domain, peer, callId, cseq, priority, ...(path === undefined ? {} : { path }) };
+    return { ...found, leftMs, node, reach: this.#reachOf(binding) };
   }
 
   /** An address of a local network that the phone gives itself can be reached by all; any other may be a hole in a NAT, for one sender. */
-  #reachOf({ contact, peer, server }: Binding): Reach {
+  #reachOf({ contact, peer, server, path }: Binding): Reach {
     const uri = parseUri(contact);
     const isItsOwn = uri?.host === peer.address && (uri.port ?? 5060) === peer.port && uri.params.ob === undefined;
-    if (peer.transport === 'udp' && isItsOwn && this.options.isLocal(peer.address)) return { kind: 'direct' };
+    const isKnown = isItsOwn || path !== undefined; // a proxy takes calls from anyone whom it knows
+    if (peer.transport === 'udp' && isKnown && this.options.isLocal(peer.address)) return { kind: 'direct' };
     const secret = this.options.secretOf(peer);
     return secret === null ? { kind: 'server', server: this.options.nameOf(server) } : { kind: 'flow', secret };
   }

@@ -81,6 +81,7 @@ export class Registrar {
     if (!callId || !Number.isSafeInteger(cseq)) return { status: 400, headers: {} };
     const written = listElements(headers.get('contact'));
     const defaultSec = seconds(headers.get('expires')?.[0]);
+    const path = listElements(headers.get('path'));
     const now = await this.locations.of(username);
     const isOld = (binding: Binding) => binding.callId === callId && cseq <= binding.cseq;
 
@@ -112,6 +113,7 @@ export class Registrar {
         domain,
         peer,
         ...(server === undefined ? {} : { server }),
+        ...(path.length === 0 ? {} : { path }),
         callId,
         cseq,
         priority: priority(contact.params.q),
@@ -124,7 +126,10 @@ export class Registrar {
     if (!(await this.locations.change(username, { set, removed }))) {
       return { status: 503, headers: { 'Retry-After': '60' } };
     }
-    return listed(inOrder([...next.values()]));
+    const answer = listed(inOrder([...next.values()]));
+    // RFC 3327 5.3
+    if (path.length > 0) Object.assign(answer.headers, { Path: path.join(', '), Supported: 'path' });
+    return answer;
   }
 }
 

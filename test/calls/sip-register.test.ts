@@ -96,6 +96,30 @@ describe('phones that register', () => {
     });
   });
 
+  it('behind proxies are called through them, as their Path says', async () => {
+    const path = ['<sip:flow1@127.0.0.1:5070;lr;ob>', '<sip:inner.example;lr>'];
+    const bound = await register([
+      'Contact: <sip:desk1@10.9.9.9:5060>',
+      'Expires: 60',
+      'Supported: path',
+      ...path.map((value) => `Path: ${value}`),
+    ]);
+    expect(bound.header('path')).toBe(path.join(', '));
+    expect(bound.header('supported')).toBe('path');
+    const dialled = us.dial('+15551234567', 'sip:desk1');
+    // to where the REGISTER came from, whatever the first proxy says of itself
+    const incoming = await peer.next('INVITE');
+    expect(incoming.startLine).toBe('INVITE sip:desk1@10.9.9.9:5060 SIP/2.0');
+    expect(incoming.all('route').join(', ')).toBe(path.join(', '));
+    peer.respond(incoming, 200, ['Contact: <sip:desk1@10.9.9.9:5060>'], someSdp);
+    const leg = await within(dialled);
+    await peer.next('ACK');
+    const hungUp = leg.hangup();
+    peer.respond(await peer.next('BYE'), 200);
+    await within(hungUp);
+    await register(['Contact: *', 'Expires: 0']);
+  });
+
   it('are asked by OPTIONS at their source, and are down while they are not registered', async () => {
     const uri = 'sip:desk1';
     const { keepalive } = us.gateway;

@@ -96,7 +96,7 @@ export class Uac {
     const draft: Draft = {
       method,
       uri: message.uri,
-      routes: routeOf(frame.routeUrl),
+      routes: routesOf(frame.routeUrl, message.list('route')),
       next: frame.routeUrl === '' ? message.uri : frame.routeUrl,
       path: frame.routeUrl === '' ? this.registrations.pathFor(message.uri) : null,
       transport: null,
@@ -324,8 +324,9 @@ function sentMeta({ bytes, path, identity }: Pick<OutgoingRequest, 'bytes' | 'pa
 }
 
 /** A next hop without `lr` is only an address to send to; it gets no Route header. */
-function routeOf(routeUrl: string): string[] {
-  return parseUri(routeUrl)?.parameters.has('lr') ? [`<${routeUrl}>`] : [];
+function routesOf(routeUrl: string, given: readonly string[]): readonly string[] {
+  const first = `<${routeUrl}>`;
+  return given[0]?.startsWith(first) || !parseUri(routeUrl)?.parameters.has('lr') ? given : [first, ...given];
 }
 
 /** Without instructions from the application, the host of the URI is verified, whatever its DNS addresses. */
