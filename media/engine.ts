@@ -438,6 +438,15 @@ export interface MediaDelay {
   playout: DelaySpread | null;
 }
 
+export interface EchoFigures {
+  /** From our packet with the agent's audio to the phone's packet with its echo. */
+  delayMs: number;
+  /** By how much the echo is softer than what was sent (ITU-T G.168, below 4 kHz). */
+  returnLossDb: number;
+  /** How often it would have been taken for speech of the phone's user. */
+  suppressed: number;
+}
+
 /** Statistics of one direction (RFC 3550). A figure that was not measured is null, never 0. */
 export interface StreamStats {
   packets: number;
@@ -478,6 +487,8 @@ export interface MediaStats {
   recentDelay: MediaDelay;
   /** Packets with the agent's audio that were late by 20 ms or more because the media thread was late, by cause. */
   late: LateCauses;
+  /** The echo of what was sent, in the phone's audio; null when none was found. */
+  echo: EchoFigures | null;
   /** Agent side. `framesDropped`: the agent did not read them in time; `underruns`: gaps within an utterance; `skippedMs`: time during which our own thread stalled. */
   agent: {
     framesSent: number;

@@ -61,6 +61,7 @@ export function asStats(figures: ChannelFigures | null, inner: MediaStats): Medi
     delay: { ...inner.delay, network: null },
     recentDelay: { ...inner.recentDelay, network: null },
     late: inner.late,
+    echo: inner.echo,
     agent: inner.agent,
   };
 }

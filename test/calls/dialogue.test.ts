@@ -10,6 +10,7 @@ import { tone } from '../../media/audio/dsp/tone.js';
 import { startTestApp, type TestApp } from '../support/app.js';
 import { FarEnds } from '../support/far-ends.js';
 import { type AgentScript, type ScriptedAgent, startScriptedAgent } from '../support/scripted-agent.js';
+import { syntheticVoice } from '../support/speech.js';
 import { TalkingCaller } from '../support/talking-caller.js';
 
 const number = '+19995564000';
@@ -134,6 +135,55 @@ describe('turns on the wire', { retry: 3 }, () => {
       near(Number(bargeIns[0]!.event_data.silence_ms), answerEndMs - interruptedMs, 'the time to silence');
     },
   );
+});
+
+describe("the agent's echo", { retry: 3 }, () => {
+  const reply = ulaw(syntheticVoice(7));
+  const words = ulaw(syntheticVoice(12, 190).subarray(10 * 8000));
+  const lossFactor = 0.25;
+  const delayPackets = 6;
+
+  /** A telephone on the table: what it plays comes back, and at `atMs` of the agent's speech its user speaks too. */
+  async function call(atMs: number | null) {
+    await start({ onText: ({ event }, socket) => event === 'start' && socket.send(reply) }, {});
+    caller = await TalkingCaller.call(ends, number, { silent: true });
+    const { phone } = caller;
+    const isSpeech = ({ payload }: { payload: Uint8Array }) => isLoud(payload);
+    await expect.poll(() => phone.heard.some(isSpeech)).toBe(true);
+    const first = phone.heard.findIndex(isSpeech);
+    caller.talk((index) => {
+      const echo = phone.heard[first + index - delayPackets]?.payload ?? silence;
+      const said = atMs === null || index * 20 < atMs ? -1 : index * 160 - atMs * 8;
+      return echo.map((byte, i) => {
+        const word = said < 0 ? 0 : (ulawToLinear[words[said + i] ?? 0xff] ?? 0);
+        return linearToUlaw[Math.round(lossFactor * ulawToLinear[byte]! + word) & 0xffff]!;
+      });
+    });
+    await sleep(6000);
+    await caller.bye();
+    const { events, quality_metrics } = await app.finishedCall(number);
+    return {
+      bargeIns: events.filter(({ event_type }) => event_type === 'barge_in.detected').length,
+      speakers: events
+        .filter(({ event_type }) => event_type === 'turn.completed')
+        .map(({ event_data }) => event_data.speaker),
+      echo: quality_metrics.echo as Record<string, number>,
+    };
+  }
+
+  it('is no barge-in and no turn, and is in the record', async () => {
+    const { bargeIns, speakers, echo } = await call(null);
+    expect([bargeIns, speakers]).toEqual([0, ['agent']]);
+    expect(echo.suppressed).toBeGreaterThan(0);
+    expect(Math.abs(echo.return_loss_db! - 12)).toBeLessThanOrEqual(2);
+    expect(Math.abs(echo.delay_ms! - 20 * delayPackets)).toBeLessThanOrEqual(40);
+  });
+
+  it('does not hide a caller who speaks over it', async () => {
+    const { bargeIns, speakers } = await call(3000);
+    expect(bargeIns).toBe(1);
+    expect(speakers).toContain('caller');
+  });
 });
 
 describe('what an agent hears', () => {

@@ -32,7 +32,12 @@ export class SpeechDetector {
   loudUntilMs = Number.NEGATIVE_INFINITY;
   /** The longest stretch without a gap between words, in the current or last speech. */
   wordsMs = 0;
-  private stretchFromMs = 0;
+  /** Begin of the last stretch without a gap between words. */
+  stretchFromMs = 0;
+  /** End of the last loud step before this stretch. */
+  private beforeStretchMs = Number.NEGATIVE_INFINITY;
+  /** The same before this speech. */
+  private beforeSpeechMs = Number.NEGATIVE_INFINITY;
   private sinceMs = 0;
   private loudMs = 0;
   private floor = leastFloor;
@@ -69,13 +74,34 @@ export class SpeechDetector {
     }
   }
 
+  /** The current speech was none: without a call of `ended`, as if it had been silent. */
+  dismiss(): void {
+    this.speaking = false;
+    this.loudMs = 0;
+    this.wordsMs = 0;
+    this.loudUntilMs = this.beforeSpeechMs;
+  }
+
+  /** The current speech ended at `atMs` at the latest: what was loud since then was none. */
+  cut(atMs: number): void {
+    if (!this.speaking) return;
+    this.speaking = false;
+    this.loudMs = 0;
+    this.loudUntilMs = this.stretchFromMs >= atMs ? this.beforeStretchMs : Math.min(this.loudUntilMs, atMs);
+    this.hooks.ended(this.loudUntilMs);
+  }
+
   private loud(fromMs: number, toMs: number): void {
     this.quiet(fromMs);
     if (this.loudMs === 0) {
       this.sinceMs = fromMs;
       this.wordsMs = 0;
+      this.beforeSpeechMs = this.loudUntilMs;
     }
-    if (this.loudMs === 0 || fromMs - this.loudUntilMs > wordGapMs) this.stretchFromMs = fromMs;
+    if (this.loudMs === 0 || fromMs - this.loudUntilMs > wordGapMs) {
+      this.stretchFromMs = fromMs;
+      this.beforeStretchMs = this.loudUntilMs;
+    }
     this.wordsMs = Math.max(this.wordsMs, toMs - this.stretchFromMs);
     this.loudMs += toMs - fromMs;
     // A reordered packet does not move the end back.

@@ -3,16 +3,20 @@
  * begins. The caller's speech is placed by its RTP timestamps, the agent's by the time it is sent.
  *
  * Short speech over the other side's speech is a back-channel ("mhm") when the other side speaks on: neither a turn nor a barge-in.
+ * The agent's echo in the caller's audio is no speech at all.
  */
 import type { MediaEvent, PhoneCodec } from '../../engine.js';
 import { RtpTimeline } from '../receive/rtp-timeline.js';
 import { sampleFormatOf, ticksPerMs } from '../sample-format.js';
+import type { AgentEcho, EchoVerdict } from './agent-echo.js';
 import { pauseMs, SpeechDetector } from './speech-detector.js';
 
 /** Shorter speech over the other side's is a back-channel. */
 const longestNodMs = 200;
 /** An agent that speaks on for this long did not give way. */
 const giveWayMs = 5000;
+/** How much of the caller's continuing speech is looked at, to find that only an echo is left of it. */
+const recheckedMs = 250;
 
 type BargeIn = Extract<MediaEvent, { type: 'bargeIn' }>;
 type Turn = Omit<Extract<MediaEvent, { type: 'turn' }>, 'agoMs'>;
@@ -78,6 +82,7 @@ export class Turns {
   private readonly agent: Side;
   /** When the caller began to speak over the agent; null once the agent is silent. */
   private interruptedAtMs: number | null = null;
+  private checkedMs = 0;
 
   constructor(
     /** All times of events are counted from here. */
@@ -85,6 +90,7 @@ export class Turns {
     private readonly emit: (event: Turn | BargeIn) => void,
     /** A turn of the caller began. */
     private readonly callerBegan: (atMs: number) => void = () => {},
+    private readonly echo: AgentEcho | null = null,
   ) {
     const hooks = {
       started: (side: Side, atMs: number) => this.started(side, atMs),
@@ -113,6 +119,7 @@ export class Turns {
     this.agent.speech.quiet(atMs - 100);
     this.judge(this.caller);
     this.judge(this.agent);
+    this.checkForEcho(atMs);
     if (this.interruptedAtMs !== null && atMs - this.interruptedAtMs > giveWayMs) this.tellBargeIn(null);
   }
 
@@ -147,9 +154,12 @@ export class Turns {
 
   private started(side: Side, atMs: number): void {
     this.decide(side);
+    const other = this.other(side).speech;
     // A short pause of the other side may lie within its sentence: that is not decided yet either.
-    if (this.other(side).speech.speaking)
-      side.overlap = { startedMs: atMs, long: false, endedMs: null, otherEndedMs: null };
+    if (other.speaking) side.overlap = { startedMs: atMs, long: false, endedMs: null, otherEndedMs: null };
+    // The echo of its last words may still be on its way.
+    else if (side === this.caller && this.echo?.mayBe(atMs))
+      side.overlap = { startedMs: atMs, long: false, endedMs: null, otherEndedMs: other.loudUntilMs };
     else this.answer(side, atMs);
   }
 
@@ -173,20 +183,69 @@ export class Turns {
   private judge(side: Side): void {
     const { overlap } = side;
     if (overlap === null) return;
-    const { startedMs, endedMs, otherEndedMs } = overlap;
+    const { endedMs, otherEndedMs } = overlap;
     if (endedMs === null) overlap.long ||= side.speech.wordsMs >= longestNodMs;
     const { long } = overlap;
     const otherUntilMs = otherEndedMs ?? this.other(side).speech.loudUntilMs;
     /** Speech of the other side after this time decides. */
-    const sinceMs = long ? startedMs : endedMs;
+    const sinceMs = long ? overlap.startedMs : endedMs;
     if (sinceMs === null || (otherEndedMs === null && otherUntilMs <= sinceMs)) return;
-    side.overlap = null;
     const isNod = !long && otherUntilMs > sinceMs;
+    if (!isNod) {
+      const verdict = this.judgeEcho(side, overlap);
+      if (verdict === 'unclear' && endedMs === null) return;
+      if (verdict === 'echo') return;
+    }
+    const { startedMs } = overlap;
+    side.overlap = null;
     if (isNod) return;
     if (otherUntilMs <= startedMs) this.answer(side, startedMs);
     else this.talkOver(side, overlap);
     if (endedMs !== null) side.pause(endedMs);
     if (otherEndedMs !== null) this.passFloor(this.other(side));
+  }
+
+  /** Whether the caller's speech in this overlap is an echo of the agent, which is then forgotten. */
+  private judgeEcho(side: Side, overlap: Overlap): EchoVerdict {
+    const { caller, agent, echo } = this;
+    if (echo === null) return 'voice';
+    if (side === agent) {
+      // The agent answered so fast that its echo continued the caller's speech.
+      if (!caller.talking || echo.judge(overlap.startedMs, caller.speech.loudUntilMs) !== 'echo') return 'voice';
+      caller.speech.cut(overlap.startedMs); // which decides this overlap
+      return 'echo';
+    }
+    const untilMs = overlap.endedMs ?? caller.speech.loudUntilMs;
+    const verdict = echo.judge(overlap.startedMs, untilMs);
+    if (verdict === 'voice') this.leaveOutEcho(overlap, untilMs, echo);
+    if (verdict !== 'echo') return verdict;
+    echo.suppress(overlap.startedMs, untilMs);
+    caller.overlap = null;
+    if (overlap.endedMs === null) caller.speech.dismiss();
+    // What the agent said meanwhile was said over nobody.
+    const said = agent.overlap;
+    if (said !== null) {
+      agent.overlap = null;
+      this.answer(agent, said.startedMs);
+      if (said.endedMs !== null) agent.pause(said.endedMs);
+    }
+    return 'echo';
+  }
+
+  /** The caller's word may have begun after an echo that was too short to be noticed. */
+  private leaveOutEcho(overlap: Overlap, untilMs: number, echo: AgentEcho): void {
+    const { stretchFromMs } = this.caller.speech;
+    if (stretchFromMs <= overlap.startedMs || stretchFromMs >= untilMs) return;
+    if (echo.judge(overlap.startedMs, stretchFromMs) === 'echo') overlap.startedMs = stretchFromMs;
+  }
+
+  /** The caller spoke over the agent, and perhaps nothing but the echo is left of that. */
+  private checkForEcho(nowMs: number): void {
+    const { caller, agent, echo } = this;
+    if (!echo?.isKnown || !caller.talking || !agent.speech.speaking || nowMs - this.checkedMs < recheckedMs) return;
+    this.checkedMs = nowMs;
+    const untilMs = caller.speech.loudUntilMs;
+    if (echo.judge(untilMs - recheckedMs, untilMs) === 'echo') caller.speech.cut(untilMs - recheckedMs);
   }
 
   /** Decides by what was heard so far: this speech is over. */

@@ -1,5 +1,6 @@
 /** The activities of a session beside its agent: plays, bridges, conferences, recordings. Each ends exactly once, with the session at the latest. */
 import type { MessagePort } from 'node:worker_threads';
+import type { AgentEcho } from '../../audio/detect/agent-echo.js';
 import { AnswerListener } from '../../audio/detect/answering-machine.js';
 import { Room } from '../../audio/playout/conference-mixer.js';
 import { openSource } from '../../audio/playout/playback-source.js';
@@ -41,6 +42,8 @@ export interface ActivityParts {
   toOwner(startMs: number): void;
   /** Starts a new stream of frames with the caller's audio. */
   listen(): void;
+  /** The echo of what is sent to the phone, which is no speech of it. */
+  echo(): AgentEcho;
   /** The phone's first speech since a recording with `silence` began. */
   words(): void;
 }
@@ -144,8 +147,9 @@ export class SessionActivities implements BridgedSession {
   }
 
   record(activity: number, options: RecordOptions, disk: DiskConnection): Promise<RecordingEnd> {
+    const echo = options.silence ? this.parts.echo() : null;
     return this.lasting(activity, (settle: (end: RecordingEnd) => void) =>
-      this.recordings.begin(activity, options, disk, this.parts.now, this.codec, this.parts.words, settle),
+      this.recordings.begin(activity, options, disk, this.parts.now, this.codec, this.parts.words, settle, echo),
     );
   }
 

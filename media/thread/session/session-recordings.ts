@@ -1,5 +1,5 @@
 /** The recordings of a session: both directions of its audio, sent to the disk thread in blocks of one second. Each ends exactly once. */
-
+import type { AgentEcho } from '../../audio/detect/agent-echo.js';
 import { DtmfListener } from '../../audio/detect/dtmf-tones.js';
 import { UtteranceEndpoint } from '../../audio/detect/utterance-endpoint.js';
 import { G711Converter, sampleFormatOf } from '../../audio/sample-format.js';
@@ -58,6 +58,8 @@ export class SessionRecordings {
     codec: PhoneCodec,
     begunToSpeak: () => void,
     settle: (end: RecordingEnd) => void,
+    /** Of what is sent to the phone; for a recording that waits for silence. */
+    echo: AgentEcho | null = null,
   ): () => void {
     if (this.running.length >= atOnce) throw new MediaError('busy', `A session has ${atOnce} recordings at most.`);
     const startMs = now();
@@ -77,7 +79,7 @@ export class SessionRecordings {
       end = { by, durationMs: Math.round(keep ? (keep.to - keep.from) / samplesPerMs : wholeMs) };
       files.close(file, keep);
     };
-    const words = options.silence ? new UtteranceEndpoint(startMs, options.silence, begunToSpeak) : null;
+    const words = options.silence ? new UtteranceEndpoint(startMs, options.silence, begunToSpeak, echo) : null;
     const recording: Running = {
       activity,
       paused: false,

@@ -18,7 +18,7 @@ export function mediaStats(
   sender: RtpSender,
   reports: Reports,
   agent: AgentFigures,
-  measured: { uplink: DelayCounts; playout: DelayCounts; late: LateCauses },
+  measured: { uplink: DelayCounts; playout: DelayCounts; late: LateCauses; echo: MediaStats['echo'] },
 ): MediaStats {
   const { stats } = inward;
   const { expected } = stats;
@@ -77,6 +77,7 @@ export function mediaStats(
       playout: measured.playout.spreadSinceMark,
     },
     late: { ...measured.late },
+    echo: measured.echo,
     agent,
   };
 }
@@ -103,6 +104,7 @@ export function unknownStats(): MediaStats {
     delay: { network: null, uplink: null, playout: null },
     recentDelay: { network: null, uplink: null, playout: null },
     late: { garbageCollection: 0, waitingForCore: 0, ownWork: 0, stopped: 0 },
+    echo: null,
     agent: { framesSent: 0, framesDropped: 0, bytesReceived: 0, underruns: 0, skippedMs: 0, garbage: 0 },
   };
 }

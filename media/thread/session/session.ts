@@ -4,6 +4,7 @@ import type { RemoteInfo } from 'node:dgram';
 import type { MessagePort } from 'node:worker_threads';
 import type { AgentEnd, AgentEvent, AgentTarget, AudioTracks } from '../../agents/agent.js';
 import type { WideDecoder } from '../../audio/codec/wide-codec.js';
+import { AgentEcho } from '../../audio/detect/agent-echo.js';
 import { Turns } from '../../audio/detect/turns.js';
 import type { ClockEntry, PlayoutClock } from '../../audio/playout/playout-clock.js';
 import { codecFacts } from '../../codecs.js';
@@ -81,6 +82,8 @@ export class PhoneSession implements FromPhoneHooks, RtpSenderHooks, RtpSocketHa
   private ownerHeard = false;
   /** null before the first agent. */
   private turns: Turns | null = null;
+  /** null until somebody asks whether the phone's user speaks. */
+  private agentEcho: AgentEcho | null = null;
   private readonly entry: ClockEntry;
   private readonly codecs: readonly PhoneCodec[];
   private held = false;
@@ -140,6 +143,7 @@ export class PhoneSession implements FromPhoneHooks, RtpSenderHooks, RtpSocketHa
       },
       startSending: () => this.startSending(),
       listen: () => this.inward.uplink.start(parts.now()),
+      echo: () => this.echo(),
       words: () => this.emit({ type: 'words' }),
       toOwner: (startMs) => {
         this.outward.attach(this.owner?.playout ?? null, startMs);
@@ -313,6 +317,7 @@ export class PhoneSession implements FromPhoneHooks, RtpSenderHooks, RtpSocketHa
       uplink: this.uplinkDelays,
       playout: this.outward.delays,
       late: this.late,
+      echo: this.agentEcho?.figures ?? null,
     });
   }
 
@@ -386,6 +391,7 @@ export class PhoneSession implements FromPhoneHooks, RtpSenderHooks, RtpSocketHa
   heard(timestamp: number, bytes: Uint8Array, codec: PhoneCodec, atMs: number): void {
     this.activities.heard(timestamp, bytes, codec, atMs, this.held);
     if (this.held) return; // music on hold is no turn
+    this.agentEcho?.heard(timestamp, bytes, codec, atMs);
     this.turns?.fromCaller(timestamp, bytes, 0, bytes.length, codec, atMs);
   }
 
@@ -468,6 +474,7 @@ export class PhoneSession implements FromPhoneHooks, RtpSenderHooks, RtpSocketHa
     const { sentMs } = this;
     this.activities.sent(timestamp, bytes, from, to, this.codec, sentMs);
     this.listeners.lines.toPhone(timestamp, bytes, from, to, this.codec, sentMs);
+    this.agentEcho?.sent(timestamp, bytes, from, to, this.codec, sentMs);
     // Audio that is played in the agent's place, or bridges a gap in the agent's audio, belongs to no turn.
     const { bridgedFrom } = this.outward;
     const until = bridgedFrom === null ? to : from + bridgedFrom;
@@ -504,7 +511,13 @@ export class PhoneSession implements FromPhoneHooks, RtpSenderHooks, RtpSocketHa
       this.openedMs,
       (event) => this.emit(event.type === 'bargeIn' ? event : { ...event, agoMs: agoMs(event.startedMs) }),
       (atMs) => this.owner?.callerSpeaks(agoMs(atMs)),
+      this.echo(),
     );
+  }
+
+  private echo(): AgentEcho {
+    this.agentEcho ??= new AgentEcho(this.openedMs);
+    return this.agentEcho;
   }
 
   private emit(event: MediaEvent): void {

@@ -95,6 +95,18 @@ const qualityMetrics = Type.Object(
         },
       ),
     ),
+    echo: Type.Optional(
+      Type.Object(
+        {
+          delay_ms: Type.Integer({
+            description: "From the gateway's packet with the agent's audio to the phone's packet with its echo.",
+          }),
+          return_loss_db: Type.Integer({ description: 'By how much the echo is softer than what was sent (G.168).' }),
+          suppressed: Type.Integer({ description: "How often it would have been taken for the caller's speech." }),
+        },
+        { description: "The agent's own voice in the caller's audio. Absent if none was found." },
+      ),
+    ),
     audio_delay: Type.Optional(
       Type.Object(
         {

@@ -33,6 +33,7 @@ export function qualityMetrics(stats: MediaStats | null): QualityMetrics {
     }),
     sent: stream(sent),
     late_packets: latePackets(stats.late),
+    echo: echo(stats.echo),
     agent: defined({
       frames_sent: stats.agent.framesSent,
       frames_dropped: stats.agent.framesDropped,
@@ -132,6 +133,13 @@ function blame(hops: Record<Hop, HopSpread | null>): string | null {
 function latePackets({ garbageCollection, waitingForCore, ownWork, stopped }: LateCauses) {
   if (garbageCollection + waitingForCore + ownWork + stopped === 0) return null;
   return { garbage_collection: garbageCollection, waiting_for_core: waitingForCore, own_work: ownWork, stopped };
+}
+
+/** null when none was found. */
+function echo(figures: MediaStats['echo']) {
+  if (figures === null) return null;
+  const { delayMs, returnLossDb, suppressed } = figures;
+  return { delay_ms: Math.round(delayMs), return_loss_db: Math.round(returnLossDb), suppressed };
 }
 
 function stream(stats: StreamStats): Record<string, unknown> {

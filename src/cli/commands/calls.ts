@@ -35,6 +35,7 @@ interface CallDetailRecord extends CallRecord {
     rtt_ms?: number;
     codec?: string;
     audio_delay?: AudioDelay;
+    echo?: { delay_ms: number; return_loss_db: number; suppressed: number };
   };
   events: { event_type: string; event_data: Record<string, unknown>; created_at: string }[];
   transcript: string | null;
@@ -167,6 +168,11 @@ async function showCall(session: CommandContext, id: string): Promise<void> {
     ['delay: agent', hopText(quality.audio_delay?.agent_thinking)],
     ['delay: playout', hopText(quality.audio_delay?.gateway_playout)],
     ['delay: cause', quality.audio_delay?.blame],
+    [
+      'echo',
+      quality.echo &&
+        `${quality.echo.delay_ms} ms, ${quality.echo.return_loss_db} dB, ${quality.echo.suppressed} suppressed`,
+    ],
     ['endpoint', call.endpoint_id],
     ['recording', call.recording_url],
     ['hung up by', call.hangup_source],

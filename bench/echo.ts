@@ -1,0 +1,272 @@
+/**
+ * How the agent's echo is told from the caller's speech (docs/audio.md, Echo), with voices of espeak-ng in five languages: over analogue lines,
+ * handsets and rooms (decaying noise as impulse response), G.711 both ways, delays of 10 to 500 ms, a return loss of 6 to 26 dB, clocks that
+ * differ by up to 50 ppm, every fourth call with 2 % of packets lost on both ways. Each call is judged as on the wire, with the recognition of
+ * echoes and without: an agent that speaks for about eight seconds, with its echo alone, with a caller who interrupts it over the echo, and with
+ * a caller who interrupts it on a line without echo. Then the processor time of one decision.
+ * Run: `npm run build && node dist/bench/echo.js [calls of each kind] [seed]`
+ */
+import { execFileSync } from 'node:child_process';
+import { linearToUlaw, ulawToLinear } from '../media/audio/codec/g711.js';
+import { AgentEcho } from '../media/audio/detect/agent-echo.js';
+import { EchoSearch } from '../media/audio/detect/echo-path.js';
+import { Turns } from '../media/audio/detect/turns.js';
+import { createResampler } from '../media/audio/dsp/resample.js';
+
+const packet = 160;
+const beforeMs = 600;
+const afterMs = 1200;
+/** A barge-in is found when its time is as near as this to the caller's first sound. */
+const nearMs = 300;
+const activeRms = 2300;
+const kinds = ['line', 'handset', 'room'] as const;
+type Kind = (typeof kinds)[number];
+
+let seed = Number(process.argv[3] ?? 5);
+function random(): number {
+  seed = (Math.imul(seed, 1_664_525) + 1_013_904_223) >>> 0;
+  return seed / 2 ** 32;
+}
+const among = <T>(values: readonly T[]): T => values[Math.floor(random() * values.length)]!;
+const gauss = () => Math.SQRT2 * (random() + random() + random() + random() + random() + random() - 3);
+
+const texts: Record<string, [agent: string, ...caller: string[]]> = {
+  'en-us': [
+    'Good morning, and thank you for calling the city library. I can help you with opening hours, with reservations, or with a lost card.',
+    'No wait, that is not what I meant.',
+    'Yes please, the second one.',
+  ],
+  de: [
+    'Guten Morgen, hier ist die Stadtbibliothek. Ich kann Ihnen die Öffnungszeiten nennen, ein Buch vormerken oder eine Karte sperren.',
+    'Moment mal, das meinte ich nicht.',
+    'Ja bitte, das zweite.',
+  ],
+  'fr-fr': [
+    'Bonjour et merci de votre appel. Je peux vous donner les horaires, réserver un livre ou bloquer une carte perdue.',
+    'Attendez, ce n’est pas ce que je voulais.',
+    'Oui merci, le deuxième.',
+  ],
+  es: [
+    'Buenos días y gracias por llamar. Puedo darle los horarios, reservar un libro o bloquear una tarjeta perdida.',
+    'Espere, no es lo que quería decir.',
+    'Sí, por favor, el segundo.',
+  ],
+  it: [
+    'Buongiorno e grazie per aver chiamato. Posso darle gli orari, prenotare un libro o bloccare una tessera smarrita.',
+    'Aspetti, non intendevo questo.',
+    'Sì, per favore, il secondo.',
+  ],
+};
+const variants = ['f1', 'f2', 'f4', 'm1', 'm3', 'm7'];
+const spoken = new Map<string, Float64Array>();
+
+/** At 8 kHz, without silence around it, all equally loud. */
+function voice(text: string, language: string): Float64Array {
+  const name = `${language}+${among(variants)}`;
+  const known = spoken.get(name + text);
+  if (known) return known;
+  const wav = execFileSync('espeak-ng', ['-v', name, '--stdout', text], { maxBuffer: 1e8 });
+  const from = wav.indexOf('data', 12, 'latin1') + 8;
+  const samples = Int16Array.from({ length: (wav.length - from) >> 1 }, (_, i) => wav.readInt16LE(from + 2 * i));
+  const narrow = createResampler(wav.readUInt32LE(24), 8000).process(samples).slice();
+  const first = narrow.findIndex((sample) => Math.abs(sample) > 200);
+  const line = Float64Array.from(
+    narrow.subarray(
+      first,
+      narrow.findLastIndex((sample) => Math.abs(sample) > 200),
+    ),
+  );
+  const gain = activeRms / rms(line);
+  spoken.set(
+    name + text,
+    line.map((sample) => sample * gain),
+  );
+  return spoken.get(name + text)!;
+}
+
+/** Of what is louder than silence. */
+function rms(line: Float64Array): number {
+  const loud = line.filter((sample) => Math.abs(sample) > 60);
+  return Math.sqrt(loud.reduce((sum, sample) => sum + sample * sample, 0) / Math.max(1, loud.length));
+}
+
+function impulseResponse(kind: Kind): Float64Array {
+  if (kind === 'line') {
+    const response = Float64Array.from({ length: 96 }, (_, i) => gauss() * Math.exp(-i / 12));
+    const first = Math.floor(random() * 8);
+    response[first] = response[first]! + 2.5;
+    return response;
+  }
+  const decaySec = kind === 'handset' ? 0.08 : 0.15 + 0.25 * random();
+  const directDb = kind === 'handset' ? 6 : 6 * random();
+  const room = Float64Array.from({ length: Math.floor(decaySec * 7200) }, (_, i) =>
+    i >= 8 && random() < 0.5 ? gauss() * Math.exp((-6.9 * i) / 8000 / decaySec) : 0,
+  );
+  room[4] = Math.hypot(...room) * 10 ** (directDb / 20);
+  const resonanceHz = 700 + 1200 * random();
+  return convolve(
+    room,
+    Float64Array.from({ length: 40 }, (_, i) => 0.8 ** i * Math.cos((2 * Math.PI * resonanceHz * i) / 8000)),
+  );
+}
+
+function convolve(signal: Float64Array, response: Float64Array): Float64Array {
+  const out = new Float64Array(signal.length + response.length - 1);
+  for (const [after, tap] of response.entries())
+    if (tap !== 0) for (let i = 0; i < signal.length; i++) out[i + after] = out[i + after]! + tap * signal[i]!;
+  return out;
+}
+
+const toUlaw = (line: Float64Array) =>
+  Uint8Array.from(line, (sample) => linearToUlaw[Math.max(-32_768, Math.min(32_767, Math.round(sample))) & 0xffff]!);
+
+interface BenchCall {
+  toPhone: Uint8Array;
+  fromPhone: Uint8Array;
+  lost: Set<number>;
+  /** Begin of the interruption. */
+  saidMs: number;
+  saidUntilMs: number;
+}
+
+interface BenchLine {
+  kind: Kind;
+  delayMs: number;
+  lossDb: number;
+  lostPercent: number;
+  driftPpm: number;
+}
+
+function bytesOf(agent: Float64Array, caller: Float64Array | null, atMs: number, line: BenchLine | null): BenchCall {
+  const length = (beforeMs + afterMs) * 8 + agent.length;
+  const said = new Float64Array(length);
+  said.set(agent, beforeMs * 8);
+  const toPhone = toUlaw(said);
+  const lostPercent = line?.lostPercent ?? 0;
+  const heard = new Float64Array(length).map(() => 8 * gauss());
+  if (line !== null) {
+    const arrived = Float64Array.from(toPhone, (byte) => ulawToLinear[byte]!);
+    for (let at = 0; at < length; at += packet) if (100 * random() < lostPercent) arrived.fill(0, at, at + packet);
+    const echo = convolve(arrived, impulseResponse(line.kind));
+    const gain = (10 ** (-line.lossDb / 20) * rms(arrived)) / rms(echo);
+    for (let i = 0; i < length; i++) {
+      // Half a minute into the call.
+      const at = i - line.delayMs * 8 + (i + 240_000) * line.driftPpm * 1e-6;
+      const low = Math.floor(at);
+      if (low < 0) continue;
+      heard[i] = heard[i]! + gain * (echo[low]! + (echo[low + 1]! - echo[low]!) * (at - low));
+    }
+  }
+  const from = Math.round((beforeMs + atMs) * 8);
+  if (caller !== null)
+    for (let i = 0; i < caller.length && from + i < length; i++) heard[from + i] = heard[from + i]! + caller[i]!;
+  const lost = new Set<number>();
+  for (let at = 0; at < length; at += packet) if (100 * random() < lostPercent) lost.add(at);
+  return { toPhone, fromPhone: toUlaw(heard), lost, saidMs: from / 8, saidUntilMs: (from + (caller?.length ?? 0)) / 8 };
+}
+
+function told({ toPhone, fromPhone, lost }: BenchCall, echo: AgentEcho | null) {
+  const turnsAt: number[] = [];
+  const bargeInsAt: number[] = [];
+  const turns = new Turns(
+    0,
+    (event) => {
+      if (event.type === 'bargeIn') bargeInsAt.push(event.atMs);
+      else if (event.speaker === 'caller') turnsAt.push(event.startedMs);
+    },
+    undefined,
+    echo,
+  );
+  for (let from = 0; from + packet <= toPhone.length; from += packet) {
+    const nowMs = from / 8;
+    if (from % (5 * packet) === 0) turns.tick(nowMs);
+    echo?.sent(from, toPhone, from, from + packet, 'PCMU', nowMs);
+    turns.fromAgent(from, toPhone, from, from + packet, 'PCMU', nowMs);
+    if (from === 0 || lost.has(from - packet)) continue;
+    const arrived = fromPhone.subarray(from - packet, from);
+    echo?.heard(from, arrived, 'PCMU', nowMs);
+    turns.fromCaller(from, arrived, 0, packet, 'PCMU', nowMs);
+  }
+  turns.end();
+  return { turnsAt, bargeInsAt };
+}
+
+const calls = Number(process.argv[2] ?? 60);
+const results = new Map<string, { calls: number; today: number; now: number; falseToday: number; falseNow: number }>();
+for (let n = 0; n < calls; n++) {
+  const languages = Object.keys(texts);
+  const language = among(languages);
+  const agent = voice(texts[language]![0], language);
+  const other = among(languages);
+  const caller = voice(texts[other]![1 + Math.floor(2 * random())]!, other);
+  const line: BenchLine = {
+    kind: kinds[n % kinds.length]!,
+    ...{ delayMs: 10 + 490 * random(), lossDb: 6 + 20 * random() },
+    ...{ lostPercent: n % 4 === 3 ? 2 : 0, driftPpm: 100 * random() - 50 },
+  };
+  const atMs = 800 + 2500 * random();
+  for (const what of ['echo alone', 'interruption over echo', 'interruption'] as const) {
+    const call = bytesOf(agent, what === 'echo alone' ? null : caller, atMs, what === 'interruption' ? null : line);
+    const name = what === 'interruption' ? what : `${what}, ${line.kind}`;
+    const result = results.get(name) ?? { calls: 0, today: 0, now: 0, falseToday: 0, falseNow: 0 };
+    results.set(name, result);
+    result.calls += 1;
+    for (const echo of [null, new AgentEcho(0)]) {
+      const { turnsAt, bargeInsAt } = told(call, echo);
+      const isFound = bargeInsAt.some((at) => Math.abs(at - call.saidMs) < nearMs);
+      const isFalse = turnsAt.some(
+        (at) => what === 'echo alone' || at < call.saidMs - nearMs || at > call.saidUntilMs + nearMs,
+      );
+      if (echo === null) {
+        result.today += Number(isFound);
+        result.falseToday += Number(isFalse);
+      } else {
+        result.now += Number(isFound);
+        result.falseNow += Number(isFalse);
+      }
+    }
+  }
+}
+console.log(`${''.padEnd(34)}       barge-in found       a turn that is none`);
+console.log(`${''.padEnd(34)} calls  without   with       without   with recognition`);
+for (const [name, { calls: all, today, now, falseToday, falseNow }] of [...results].sort()) {
+  const found = name.startsWith('echo') ? ['–', '–'] : [today, now];
+  console.log(
+    `${name.padEnd(34)} ${[all, ...found].map((value) => String(value).padStart(5)).join('    ')}      ${[falseToday, falseNow].map((value) => String(value).padStart(6)).join('    ')}`,
+  );
+}
+
+/** Microseconds of processor time: the least of rounds. */
+function time(title: string, run: () => void): void {
+  let least = Number.POSITIVE_INFINITY;
+  for (let round = 0; round < 9; round++) {
+    const before = process.cpuUsage();
+    for (let i = 0; i < 1000; i++) run();
+    const { user, system } = process.cpuUsage(before);
+    least = Math.min(least, (user + system) / 1000);
+  }
+  console.log(`${title.padEnd(60)} ${least.toFixed(1)} µs`);
+}
+const noise = () => Int16Array.from({ length: 16_384 }, () => 2000 * gauss());
+const [heard, sent] = [noise(), noise()];
+const search = new EchoSearch();
+time('decision at a known delay (200 ms)', () => {
+  search.load(heard, sent, 16_000, 400, 60);
+  search.at(30);
+});
+time('search of the delay (200 ms of audio, 0 to 560 ms)', () => {
+  search.load(heard, sent, 16_000, 400, 1120);
+  search.find();
+});
+const echo = new AgentEcho(0);
+const frame = toUlaw(Float64Array.from({ length: packet }, () => 2000 * gauss()));
+let at = 0;
+time('20 ms of the agent alone', () => {
+  echo.sent(at * packet, frame, 0, packet, 'PCMU', at * 20);
+  at += 1;
+});
+time('20 ms of both', () => {
+  echo.sent(at * packet, frame, 0, packet, 'PCMU', at * 20);
+  echo.heard(at * packet, frame, 'PCMU', at * 20);
+  at += 1;
+});
