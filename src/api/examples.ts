@@ -105,6 +105,8 @@ const number = {
     { endpoint_id: id(11), schedule: { timezone: 'Europe/Berlin', days: [6, 7], start: '09:00', end: '18:00' } },
   ],
   status: 'active',
+  status_callback_url: null,
+  status_callback_method: 'POST',
   created_at: at('09:01:00.000'),
   updated_at: at('09:01:00.000'),
 };

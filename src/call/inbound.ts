@@ -76,6 +76,6 @@ export async function takeInboundCall(incoming: IncomingCall, deps: InboundDeps)
   } finally {
     if (caller.leg === null) await incoming.reject(refusalOf((await call.ended).cause));
     await closeCall(caller, incoming.sipCallId, deps);
-    if (decision.kind === 'connect') reportInboundEnd(call, caller.facts, decision.endpoints[0], deps.script);
+    if (decision.kind === 'connect') reportInboundEnd(call, caller.facts, decision, deps.script);
   }
 }

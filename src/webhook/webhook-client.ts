@@ -141,9 +141,15 @@ export class Webhook {
     const sent = dialect.fields(fields, occasion, data);
     const texts = textsOf(sent);
     const { id, organizationId, webhookSecret } = this.endpoint;
-    const signer = { id, organizationId, secret: webhookSecret ?? '' };
+    // An agent has no secret: what is sent in its name is not signed.
     const sign: HttpRequest['sign'] = ({ url, body }) =>
-      dialect.sign(signer, { url, body: body === undefined ? undefined : String(body) }, texts);
+      webhookSecret === null
+        ? {}
+        : dialect.sign(
+            { id, organizationId, secret: webhookSecret },
+            { url, body: body === undefined ? undefined : String(body) },
+            texts,
+          );
     const bounds = { sign, ...this.bounds() };
     if (to.method === 'GET')
       return { url: withQuery(to.url, new URLSearchParams(texts).toString()), method: 'GET', headers, ...bounds };

@@ -183,4 +183,45 @@ describe('status_callback_url', () => {
     expect(server.requests[0]?.headers['x-twilio-signature']).toBeTruthy();
     await server.close();
   });
+
+  test('of a number goes before that of its endpoint', async () => {
+    const server = await startReceiver((_, response) => void response.writeHead(204).end());
+    const made = await application(
+      without,
+      { '/start': '<Response><Hangup/></Response>' },
+      { format: 'twiml', status_callback_url: `${server.url}/endpoint` },
+    );
+    await reportTo(made.number, { status_callback_url: `${server.url}/number?x=1`, status_callback_method: 'GET' });
+    await phoneCalls(without, made.number, { durationMs: 20_000 });
+    await soon(() => expect(server.requests).toHaveLength(1));
+    const [asked] = server.requests;
+    expect([asked?.method, asked?.path]).toEqual(['GET', expect.stringMatching(/^\/number\?x=1&/)]);
+    expect(new URL(asked?.path ?? '', server.url).searchParams.get('CallSid')).toBe(made.form('/start').CallSid);
+    expect(asked?.headers['x-twilio-signature']).toBeTruthy();
+    await reportTo(made.number, { status_callback_url: null });
+    await phoneCalls(without, made.number, { durationMs: 20_000 });
+    await soon(() => expect(server.requests.map(({ path }) => path)).toEqual([asked?.path, '/endpoint']));
+    await server.close();
+  });
+
+  test('of a number with an agent, which has no secret to sign with', async () => {
+    const server = await startReceiver((_, response) => void response.writeHead(204).end());
+    const number = '+12025557171';
+    const { id } = await without.api<{ id: string }>('POST', '/v1/endpoints', {
+      ...{ name: 'Gone', type: 'agent', provider: 'custom', target: 'ws://127.0.0.1:9', provider_config: {} },
+    });
+    const status_callback_url = `${server.url}/number`;
+    await without.api('POST', '/v1/phone-numbers', { number, endpoint_id: id, status_callback_url });
+    await phoneCalls(without, number, { durationMs: 20_000 });
+    await soon(() => expect(server.requests).toHaveLength(1));
+    const form = Object.fromEntries(new URLSearchParams(server.requests[0]?.body));
+    expect(form).toMatchObject({ CallStatus: 'failed', Direction: 'inbound', To: number });
+    expect(server.requests[0]?.headers['x-twilio-signature']).toBeUndefined();
+    await server.close();
+  });
+
+  async function reportTo(number: string, change: object): Promise<void> {
+    const { data } = await without.api<{ data: { id: string; number: string }[] }>('GET', '/v1/phone-numbers');
+    await without.api('PATCH', `/v1/phone-numbers/${data.find((each) => each.number === number)?.id}`, change);
+  }
 });

@@ -381,9 +381,25 @@ describe('phone numbers', () => {
       fallback_endpoint_id: null,
       routes: [],
       status: 'active',
+      status_callback_url: null,
+      status_callback_method: 'POST',
       created_at: '2026-01-15T12:00:00.000Z',
       updated_at: '2026-01-15T12:00:00.000Z',
     });
+  });
+
+  it('keep where the end of their calls is reported, until it is taken away', async () => {
+    const url = 'https://app.example/ended?who=1';
+    const made = await post('/v1/phone-numbers', { number: '+15551234500', status_callback_url: url });
+    expect(made.body).toMatchObject({ status_callback_url: url, status_callback_method: 'POST' });
+    const path = `/v1/phone-numbers/${made.body.id}`;
+    expect((await patch(path, { status_callback_method: 'GET' })).body).toMatchObject({
+      ...{ status_callback_url: url, status_callback_method: 'GET' },
+    });
+    for (const wrong of ['ftp://app.example', 'http://10.0.0.1/x', 'https://u:p@app.example/', 'no'])
+      expect(paths(await patch(path, { status_callback_url: wrong }))).toEqual(['status_callback_url']);
+    expect((await patch(path, { status_callback_method: 'PUT' })).status).toBe(400);
+    expect((await patch(path, { status_callback_url: null })).body.status_callback_url).toBeNull();
   });
 
   it.each([

@@ -34,6 +34,8 @@ const number = (change: Partial<PhoneNumber> = {}): PhoneNumber => ({
   endpointId: 'main',
   fallbackEndpointId: null,
   routes: [],
+  statusCallbackUrl: null,
+  statusCallbackMethod: 'POST',
   status: 'active',
   createdAt: at,
   updatedAt: at,

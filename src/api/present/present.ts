@@ -118,6 +118,8 @@ export function presentPhoneNumber(number: PhoneNumber) {
     name: number.name,
     endpoint_id: number.endpointId,
     fallback_endpoint_id: number.fallbackEndpointId,
+    status_callback_url: number.statusCallbackUrl,
+    status_callback_method: number.statusCallbackMethod,
     routes: number.routes,
     status: number.status,
     created_at: number.createdAt.toISOString(),

@@ -41,6 +41,10 @@ const routes = Type.Array(routeRule, {
   description: 'The routing rules, in order; the first matching rule applies, and `endpoint_id` if none matches.',
 });
 
+const statusCallback =
+  'Gets one request when an inbound call of the number has ended, in the format of the webhook endpoint that took the call and signed with its secret. Null: the `status_callback_url` of the endpoint gets it.';
+const statusCallbackMethod = oneOf(['GET', 'POST'], { description: 'The method of that request.' });
+
 const phoneNumber = Type.Object(
   {
     id: uuid('The id of the number.'),
@@ -53,6 +57,8 @@ const phoneNumber = Type.Object(
     fallback_endpoint_id: nullable<string>(uuid('The endpoint that takes the calls when the first one fails.')),
     routes,
     status: activeStatus,
+    status_callback_url: nullable<string>(Type.String({ description: statusCallback })),
+    status_callback_method: statusCallbackMethod,
     created_at: time('When the record was created.'),
     updated_at: time('When the record was last changed.'),
   },
@@ -70,6 +76,10 @@ const changeable = {
   ),
   routes: Type.Optional(routes),
   status: Type.Optional(activeStatus),
+  status_callback_url: Type.Optional(
+    nullable<string>(Type.String({ minLength: 1, maxLength: 2048, description: statusCallback })),
+  ),
+  status_callback_method: Type.Optional(statusCallbackMethod),
 };
 
 export const phoneNumbersQuery = body({

@@ -111,6 +111,8 @@ export interface PhoneNumberRow {
   /** json: `RouteRule[]`. */
   routes: string;
   status: 'active' | 'inactive';
+  status_callback_url: string | null;
+  status_callback_method: 'GET' | 'POST';
   created_at: number;
   updated_at: number;
 }

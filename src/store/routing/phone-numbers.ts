@@ -18,6 +18,9 @@ export interface PhoneNumber {
   fallbackEndpointId: string | null;
   routes: RouteRule[];
   status: 'active' | 'inactive';
+  /** Gets the end of the number's inbound calls; null: that of the endpoint does. */
+  statusCallbackUrl: string | null;
+  statusCallbackMethod: 'GET' | 'POST';
   createdAt: Date;
   updatedAt: Date;
 }
@@ -28,6 +31,8 @@ export interface PhoneNumberChange {
   fallbackEndpointId?: string | null;
   routes?: RouteRule[];
   status?: 'active' | 'inactive';
+  statusCallbackUrl?: string | null;
+  statusCallbackMethod?: 'GET' | 'POST';
 }
 
 const ofNumber = 'select * from phone_numbers where number = ? and mode = ?';
@@ -89,6 +94,8 @@ export class PhoneNumbers {
         fallback_endpoint_id: number.fallbackEndpointId ?? null,
         routes: JSON.stringify(number.routes ?? []),
         status: number.status ?? 'active',
+        status_callback_url: number.statusCallbackUrl ?? null,
+        status_callback_method: number.statusCallbackMethod ?? 'POST',
         created_at: now,
         updated_at: now,
       };
@@ -108,6 +115,8 @@ export class PhoneNumbers {
         fallback_endpoint_id: change.fallbackEndpointId,
         routes: change.routes && JSON.stringify(change.routes),
         status: change.status,
+        status_callback_url: change.statusCallbackUrl,
+        status_callback_method: change.statusCallbackMethod,
         updated_at: this.clock.now(),
       };
       await transaction.run(transaction.sql.updateTable('phone_numbers').set(set).where('id', '=', id));
@@ -153,6 +162,8 @@ function toPhoneNumber(row: PhoneNumberRow): PhoneNumber {
     fallbackEndpointId: row.fallback_endpoint_id,
     routes: JSON.parse(row.routes) as RouteRule[],
     status: row.status,
+    statusCallbackUrl: row.status_callback_url,
+    statusCallbackMethod: row.status_callback_method,
     createdAt: new Date(row.created_at),
     updatedAt: new Date(row.updated_at),
   };

@@ -5,12 +5,18 @@ import { invalid, notFound } from '../../errors.js';
 import { presentList, presentPhoneNumber } from '../../present/present.js';
 import { phoneNumberOf } from '../../request/phone-number.js';
 import { type Route, route } from '../../route.js';
+import { targetProblem } from '../../rules/targets.js';
 import { createPhoneNumberBody, phoneNumbersQuery, updatePhoneNumberBody } from '../../schemas/phone-numbers.js';
 import { idParams, lowerCase, ref } from '../../schemas/types.js';
 
 const tag = 'Phone numbers';
 
-export function phoneNumberRoutes({ store }: { store: Store }): Route[] {
+export interface PhoneNumberRoutesOptions {
+  store: Store;
+  allowPrivateTargets: boolean;
+}
+
+export function phoneNumberRoutes({ store, allowPrivateTargets }: PhoneNumberRoutesOptions): Route[] {
   return [
     route({
       method: 'GET',
@@ -40,7 +46,7 @@ export function phoneNumberRoutes({ store }: { store: Store }): Route[] {
       answer: { status: 201, description: 'The phone number.', schema: ref('PhoneNumber') },
       errors: ['INVALID_PHONE_NUMBER', 'NOT_FOUND', 'NUMBER_TAKEN'],
       handle: async ({ body, caller, within }) => {
-        const change = changeOf(body);
+        const change = changeOf(body, allowPrivateTargets);
         const number = phoneNumberOf(body.number, 'number');
         return presentPhoneNumber(await store.phoneNumbers.create(caller.scope, { ...change, number }, within));
       },
@@ -74,7 +80,11 @@ export function phoneNumberRoutes({ store }: { store: Store }): Route[] {
       body: updatePhoneNumberBody,
       answer: { status: 200, description: 'The complete record.', schema: ref('PhoneNumber') },
       handle: async ({ params, body, caller }) => {
-        const number = await store.phoneNumbers.update(caller.scope, params.id.toLowerCase(), changeOf(body));
+        const number = await store.phoneNumbers.update(
+          caller.scope,
+          params.id.toLowerCase(),
+          changeOf(body, allowPrivateTargets),
+        );
         if (!number) throw notFound('Phone number');
         return presentPhoneNumber(number);
       },
@@ -103,20 +113,28 @@ interface ChangeBody {
   fallback_endpoint_id?: string | null;
   routes?: RouteRule[];
   status?: 'active' | 'inactive';
+  status_callback_url?: string | null;
+  status_callback_method?: 'GET' | 'POST';
 }
 
-function changeOf(body: ChangeBody): PhoneNumberChange {
+function changeOf(body: ChangeBody, allowPrivate: boolean): PhoneNumberChange {
   body.routes?.forEach((rule, index) => {
     if (rule.schedule && !isTimeZone(rule.schedule.timezone)) {
       throw invalid({ path: `routes.${index}.schedule.timezone`, message: 'must be an IANA time zone' });
     }
   });
+  const url = body.status_callback_url;
+  const credentialsGo = 'requests are signed with the webhook_secret instead';
+  const problem = url ? targetProblem(url, { schemes: ['http', 'https'], allowPrivate, credentialsGo }) : null;
+  if (problem !== null) throw invalid({ path: 'status_callback_url', message: problem });
   return {
     name: body.name,
     endpointId: lowerCase(body.endpoint_id),
     fallbackEndpointId: lowerCase(body.fallback_endpoint_id),
     routes: body.routes?.map((rule) => ({ ...rule, endpoint_id: rule.endpoint_id.toLowerCase() })),
     status: body.status,
+    statusCallbackUrl: url,
+    statusCallbackMethod: body.status_callback_method,
   };
 }
 

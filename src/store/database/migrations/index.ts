@@ -1,5 +1,6 @@
 import { statements as nodes } from '../../nodes/migration.js';
 import { statements as waitingEvents } from '../../nodes/waiting-events-migration.js';
+import { statements as numberCallback } from '../../routing/number-callback-migration.js';
 import { statements as initial } from './0001-initial.js';
 import { statements as webhooks } from './0002-webhooks.js';
 import { statements as rest } from './0003-rest.js';
@@ -42,4 +43,5 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '0019-number-search': { statements: numberSearch },
   '0020-nodes': { statements: nodes('text') },
   '0021-waiting-events': { statements: waitingEvents('text', 'integer') },
+  '0022-number-callback': { statements: numberCallback('text') },
 };

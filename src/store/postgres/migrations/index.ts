@@ -1,6 +1,7 @@
 import type { Migration } from '../../database/migrations/index.js';
 import { statements as nodes } from '../../nodes/migration.js';
 import { statements as waitingEvents } from '../../nodes/waiting-events-migration.js';
+import { statements as numberCallback } from '../../routing/number-callback-migration.js';
 import { statements as initial } from './0001-initial.js';
 import { statements as numberSearch } from './0002-number-search.js';
 import { statements as partitions } from './0004-partitions.js';
@@ -16,4 +17,5 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '0005-nodes': { statements: nodeCommands },
   '0006-waiting-events': { statements: waitingEvents('text collate "C"', 'bigint') },
   '0007-conferences': { statements: conferences },
+  '0008-number-callback': { statements: numberCallback('text collate "C"') },
 };
