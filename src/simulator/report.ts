@@ -95,7 +95,7 @@ export interface CallReport {
     foreign: number;
     /** Codecs of the received packets, in the order of their first packets. */
     codecs: string[];
-    /** Clock skew of the far side's timestamps, in parts per million; null: the call was too short. */
+    /** Clock skew of the far side's timestamps, in parts per million; null: less than such a call can tell. */
     clockSkewPpm: number | null;
     digits: string;
   };

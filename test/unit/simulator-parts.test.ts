@@ -285,6 +285,16 @@ describe('heard audio', () => {
     expect(heard.samples).toHaveLength(320);
   });
 
+  it.each([
+    ['a clock that is 2 percent slow', (ms: number) => ms * 1.02, -20_000],
+    ['a queue that grew by a packet', (ms: number) => (ms < 3000 ? ms : ms + 20), null],
+  ])('tells %s by its drift', (_, arrival, ppm) => {
+    const heard = new HeardAudio(60);
+    for (let ms = 0; ms < 10_000; ms += 20) heard.add(ms * 8, frame(1), arrival(ms));
+    if (ppm === null) expect(heard.clockSkewPpm).toBeNull();
+    else expect(heard.clockSkewPpm).toBeCloseTo(ppm, -3);
+  });
+
   it('keeps no more than it may', () => {
     const heard = new HeardAudio(1);
     for (let i = 0; i < 100; i++) heard.add(i * 160, frame(1), i * 20);

@@ -40,7 +40,7 @@ function answered(report: CallReport): [string, Cell][] {
       : []),
     [
       'jitter',
-      `${quantity(received.jitterMs, 'ms', 1)}, clock of the far end off by ${quantity(received.clockSkewPpm, 'ppm')}`,
+      `${quantity(received.jitterMs, 'ms', 1)}${received.clockSkewPpm === null ? '' : `, clock of the far end off by ${quantity(received.clockSkewPpm, 'ppm')}`}`,
     ],
     ['MOS', received.mos?.toFixed(2) ?? '- (under 100 packets)'],
     ['network RTT', quantity(report.rttMs, 'ms', 1)],

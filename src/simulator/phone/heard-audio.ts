@@ -4,6 +4,8 @@ import { sampleRateHz } from './marker.js';
 /** A timestamp that differs this much from the elapsed time begins a new stream; it is not a pause. */
 const clockJumpSamples = sampleRateHz * 2;
 const leastSkewMs = 6000;
+/** Two packets: a smaller drift is also what a queue at the far end makes. */
+const leastDriftMs = 40;
 const firstRoomSamples = sampleRateHz * 10;
 
 interface Placed {
@@ -55,12 +57,13 @@ export class HeardAudio {
     return this.placed.find((packet) => packet.arrivalMs >= arrivalMs)?.at ?? this.length;
   }
 
-  /** How much faster the far side's clock is than ours, in parts per million; null: too little audio. */
+  /** How much faster the far side's clock is than ours, in parts per million; null: too little audio or drift to tell. */
   get clockSkewPpm(): number | null {
     const [first, last] = [this.earliest(0, 0.2), this.earliest(0.8, 1)];
     if (!first || !last || last.arrivalMs - first.arrivalMs < leastSkewMs) return null;
     const playedMs = ((last.at - first.at) / sampleRateHz) * 1000;
-    return (playedMs / (last.arrivalMs - first.arrivalMs) - 1) * 1e6;
+    const passedMs = last.arrivalMs - first.arrivalMs;
+    return Math.abs(playedMs - passedMs) < leastDriftMs ? null : (playedMs / passedMs - 1) * 1e6;
   }
 
   /** The packet with the shortest delay in this part: network delay varies, clock skew does not. */
