@@ -24,11 +24,19 @@ export function startBanner(
   ];
   if (first !== null) {
     if (first.apiKey !== null) lines.push(`  key    ${first.apiKey}  (shown once)`);
-    const host = sip === undefined || sip.host === '0.0.0.0' ? '127.0.0.1' : sip.host;
+    const port = sip === undefined || sip.port === 5060 ? '' : `:${sip.port}`;
     lines.push(
-      `  demo   ${first.number} answers with an echo. Dial it:`,
-      `           npx trunkline call ${first.number}`,
-      `           or with a softphone: sip:${first.number}@${host}${sip === undefined || sip.port === 5060 ? '' : `:${sip.port}`}`,
+      ...(first.loopbackTrunkId === null
+        ? [
+            `  demo   ${first.number} answers with an echo. Calls are taken from the addresses of trunks; name your phone's:`,
+            '           npx trunkline trunks add --name "My phone" --address ADDRESS',
+            `           and dial sip:${first.number}@HOST${port} with it`,
+          ]
+        : [
+            `  demo   ${first.number} answers with an echo. Dial it:`,
+            `           npx trunkline call ${first.number}`,
+            `           or with a softphone: sip:${first.number}@${sip?.host ?? '127.0.0.1'}${port}`,
+          ]),
     );
   }
   return lines.join('\n');
