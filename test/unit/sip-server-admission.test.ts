@@ -212,7 +212,7 @@ describe('the clock of a thread that runs', () => {
     expect(admission.admits(), 'before the first tick').not.toBeNull();
     clock.tick();
     expect(admission.admits(), 'while the sockets are read').not.toBeNull();
-    for (let i = 0; i < 4; i++) {
+    for (let i = 0; i < 20; i++) {
       pass(50);
       clock.tick();
     }

@@ -13,8 +13,8 @@ const MAY_BE_LATE_MS = 100;
  * that an answer would make a second call; a proxy must wait longer than this before it does (`examples/kamailio/`).
  */
 const STALE_MS = 3_500;
-/** By then the sockets are read. */
-const STALE_FOR_MS = 200;
+/** By then the sockets are read, also on a machine that other programs keep busy. Proxies have this server down as silent and send nothing new. */
+const STALE_FOR_MS = 1_000;
 
 export interface RunningTime {
   /** Milliseconds, never backwards. */
