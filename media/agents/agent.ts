@@ -206,8 +206,8 @@ export interface AgentProtocol<C = unknown> extends ProviderDescriptor {
   separateTracks?: true;
   /** Keys are sent together after a pause or `#`: the agent reads them as text and would answer each message. */
   gathersDigits?: true;
-  /** It sends transcripts of its own and the caller's speech. */
-  transcribes?: true;
+  /** It sends transcripts of its own and the caller's speech; of the latter perhaps with some configurations only. */
+  transcribes?: true | ((config: Readonly<Record<string, unknown>>) => boolean);
   /** Its item ids name pieces of audio rather than utterances: text is matched to audio by order alone. */
   idsNamePieces?: true;
   /** The provider ends every session after this time. */

@@ -114,8 +114,19 @@ export interface ConversationRelay {
   reports: { speakers: boolean; played: boolean };
   /** What is reported although the application's speech may not be interrupted. */
   reportsDuringSpeech: InterruptedBy;
+  /** The words of an utterance are sent while it goes on, too. */
+  partialPrompts: boolean;
+  /** How long speech must last to interrupt: `high`: any speech does. */
+  interruptSensitivity: InterruptSensitivity;
+  /** Words such as "uh-huh" while the application speaks neither interrupt it nor are reported. */
+  ignoreBackchannel: boolean;
+  /** The silence that ends an utterance; null: the usual one. */
+  pauseSec: number | null;
   next: FollowUp | null;
 }
+
+export const interruptSensitivities = ['high', 'medium', 'low'] as const;
+export type InterruptSensitivity = (typeof interruptSensitivities)[number];
 
 export type InterruptedBy = 'none' | 'dtmf' | 'speech' | 'any';
 

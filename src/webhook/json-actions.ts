@@ -9,6 +9,7 @@ import {
   type FollowUp,
   InstructionError,
   type InterruptedBy,
+  type InterruptSensitivity,
   keys,
   languageTag,
   maxActions,
@@ -262,7 +263,13 @@ function relay(fields: Fields): ConversationRelay {
     hints: fields.text('hints', { maxLength: maxHintsLength }),
     dtmf: fields.flag('dtmf') ?? false,
     reports: { speakers: events.includes('speakers'), played: events.includes('played') },
-    reportsDuringSpeech: 'none',
+    reportsDuringSpeech: fields.has('report_during_speech') ? interrupted('report_during_speech') : 'none',
+    partialPrompts: fields.flag('partial_prompts') ?? false,
+    interruptSensitivity:
+      (fields.text('interrupt_sensitivity', { pattern: /^(high|medium|low)$/ }) as InterruptSensitivity | null) ??
+      'high',
+    ignoreBackchannel: fields.flag('ignore_backchannel') ?? false,
+    pauseSec: fields.number('speech_timeout_s', 0.5, 5),
     next: fields.followUp('result_url'),
   };
 }

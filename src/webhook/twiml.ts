@@ -4,6 +4,7 @@ import {
   type ConversationRelay,
   type Gather,
   type InterruptedBy,
+  interruptSensitivities,
   languageTag,
   maxActions,
   maxHintsLength,
@@ -207,16 +208,21 @@ function interruptedBy(noun: Verb, name: string, absent: InterruptedBy): Interru
 
 const relayEvents = ['speaker-events', 'tokens-played'];
 
+/** `debug` is the older name of `events`. */
 function relayReports(noun: Verb): ConversationRelay['reports'] {
-  const words =
-    noun
-      .attribute('events')
-      ?.trim()
-      .split(/[\s,]+/)
-      .filter(Boolean) ?? [];
-  if (words.some((word) => !relayEvents.includes(word)))
-    noun.note(`events must be ${relayEvents.join(' or ')}; the rest has no effect`);
+  const words = ['events', 'debug'].flatMap((name) => {
+    const named = (noun.attribute(name) ?? '').split(/[\s,]+/).filter(Boolean);
+    if (named.some((word) => !relayEvents.includes(word)))
+      noun.note(`${name} must be ${relayEvents.join(' or ')}; the rest has no effect`);
+    return named;
+  });
   return { speakers: words.includes('speaker-events'), played: words.includes('tokens-played') };
+}
+
+/** `speechTimeout` is in milliseconds, or `auto`. */
+function relayPause(noun: Verb): number | null {
+  if (noun.attribute('speechTimeout')?.trim() === 'auto' || noun.attribute('speechTimeout') === null) return null;
+  return noun.number('speechTimeout', 500, 5000, 700) / 1000;
 }
 
 function conversationRelay(noun: Verb, verb: Verb): ConversationRelay {
@@ -246,6 +252,10 @@ function conversationRelay(noun: Verb, verb: Verb): ConversationRelay {
     dtmf: noun.flag('dtmfDetection', false),
     reports: relayReports(noun),
     reportsDuringSpeech: interruptedBy(noun, 'reportInputDuringAgentSpeech', 'none'),
+    partialPrompts: noun.flag('partialPrompts', false),
+    interruptSensitivity: noun.word('interruptSensitivity', interruptSensitivities),
+    ignoreBackchannel: noun.flag('ignoreBackchannel', false),
+    pauseSec: relayPause(noun),
     next: verb.optionalFollowUp('action'),
   };
 }

@@ -9,6 +9,8 @@ import { soon, type WebhookApp, webhookApp } from '../support/webhook-app.js';
 type Message = { type: string; [name: string]: unknown };
 
 let engine: Receiver;
+/** What the engine understands. */
+let understood = 'a table for two';
 let app: TestApp;
 let deaf: TestApp;
 const closing: (() => unknown)[] = [];
@@ -16,7 +18,7 @@ const closing: (() => unknown)[] = [];
 beforeAll(async () => {
   engine = await startReceiver((_, response) => {
     response.writeHead(200, { 'content-type': 'application/json' });
-    response.end(JSON.stringify({ text: 'a table for two' }));
+    response.end(JSON.stringify({ text: understood }));
   });
   app = await startTestApp({ TRUNKLINE_TRANSCRIPTION_URL: engine.url }, { t1: 100, t2: 400, t4: 500 });
   deaf = await startTestApp({}, { t1: 100, t2: 400, t4: 500 });
@@ -163,6 +165,47 @@ describe('ConversationRelay', () => {
         data: { status: 'completed', handoff_data: 'done' },
       });
     } finally {
+      await caller.close();
+    }
+  });
+
+  test('the words of an utterance are sent while it goes on, and again at its end', async () => {
+    const bot = await relay(app, 'partialPrompts="true"');
+    const caller = await toneCaller(app, bot.webhook.number, 0);
+    try {
+      await soon(() => expect(bot.types('setup')).toHaveLength(1));
+      caller.say(tonesHz[1], 2500);
+      await soon(() => expect(bot.types('prompt').at(-1)?.last).toBe(true), 20_000);
+      const [first, ...others] = bot.types('prompt');
+      expect(first).toEqual({ type: 'prompt', voicePrompt: 'a table for two', lang: 'en-US', last: false });
+      expect(others.map(({ last }) => last)).toEqual([true]); // the engine understood the same each time
+      bot.send({ type: 'end' });
+      await caller.untilLet();
+      const call = await app.finishedCall(bot.webhook.number);
+      expect(call.transcript).toBe('caller: a table for two');
+    } finally {
+      await caller.close();
+    }
+  });
+
+  test('an acknowledgement neither interrupts nor is reported; words do both', async () => {
+    const long = 'This is a text that goes on and on without an end. '.repeat(12);
+    const bot = await relay(app, { welcome: long, ignore_backchannel: true, events: ['speakers'] });
+    const caller = await toneCaller(app, bot.webhook.number, 0);
+    const ofCaller = () => bot.types('info').filter(({ name, value }) => name === 'clientSpeaking' && value === 'off');
+    try {
+      await soon(() => expect(bot.types('setup')).toHaveLength(1));
+      await hearsVoice(caller, 0);
+      understood = 'Uh-huh.';
+      caller.say(tonesHz[1], 400);
+      await soon(() => expect(ofCaller()).toHaveLength(1), 15_000);
+      understood = 'no, three';
+      caller.say(tonesHz[1], 1000);
+      await soon(() => expect(bot.types('prompt')).toHaveLength(1), 20_000);
+      expect(bot.types('prompt')[0]?.voicePrompt).toBe('no, three');
+      expect(bot.types('interrupt')).toHaveLength(1);
+    } finally {
+      understood = 'a table for two';
       await caller.close();
     }
   });

@@ -81,6 +81,7 @@ export async function toneCaller(app: TestApp, number: string, frequencyHz: numb
       await phone.close();
     },
     close: async () => {
+      clearInterval(timer);
       await leave();
       await phone.close();
     },

@@ -75,6 +75,13 @@ describe('the transcript of a call', () => {
     ['a stream that does not want it', endpoint({}, { transcribe: false }), true, false],
     ['a provider that writes transcripts', endpoint({ provider: 'openai' }), true, false],
     ['the same behind SIP', endpoint({ provider: 'openai', target: 'sip:x@sip.example' }), false, true],
+    [
+      'Azure OpenAI with a deployment that transcribes',
+      endpoint({ provider: 'azure_openai' }, { transcribe: true, transcription_model: 'my-transcribe' }),
+      true,
+      false,
+    ],
+    ['Azure OpenAI without one', endpoint({ provider: 'azure_openai' }), false, true],
     ['a stream protocol without transcripts', endpoint({}, { protocol: 'twilio', transcribe: true }), false, true],
   ])('of %s', (_name, to, isDefault, isTapped) => {
     const { call } = begunCall();

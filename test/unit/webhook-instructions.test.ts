@@ -205,7 +205,7 @@ describe('TwiML', () => {
     ]);
     expect(
       response(
-        '<Connect action="/after"><ConversationRelay url="wss://bot.example.com/r" welcomeGreeting="Hello" welcomeGreetingInterruptible="none" dtmfDetection="true" events="speaker-events" language="en-GB" transcriptionLanguage="de-DE" voice="slt" interruptible="false"><Language code="sv-SE" voice="rms"/><Parameter name="a" value="1"/></ConversationRelay></Connect>',
+        '<Connect action="/after"><ConversationRelay url="wss://bot.example.com/r" welcomeGreeting="Hello" welcomeGreetingInterruptible="none" dtmfDetection="true" events="speaker-events" partialPrompts="true" interruptSensitivity="low" ignoreBackchannel="true" speechTimeout="1200" language="en-GB" transcriptionLanguage="de-DE" voice="slt" interruptible="false"><Language code="sv-SE" voice="rms"/><Parameter name="a" value="1"/></ConversationRelay></Connect>',
       ),
     ).toEqual([
       {
@@ -222,6 +222,10 @@ describe('TwiML', () => {
         dtmf: true,
         reports: { speakers: true, played: false },
         reportsDuringSpeech: 'none',
+        partialPrompts: true,
+        interruptSensitivity: 'low',
+        ignoreBackchannel: true,
+        pauseSec: 1.2,
         next: { url: 'https://ivr.example.com/after', method: 'POST' },
       },
     ]);

@@ -1,5 +1,6 @@
 /** The actions of a webhook response, as OpenAPI describes them; `webhook/json-actions.ts` parses them. */
 import {
+  interruptSensitivities,
   maxActions,
   maxHintsLength,
   maxQueueSize,
@@ -186,6 +187,19 @@ export const actionFields = {
         description: '`speakers`: who speaks when; `played`: which words were heard.',
       }),
     ),
+    partial_prompts: flag('Whether the words of an utterance are sent while it goes on, too. Default false.'),
+    interrupt_sensitivity: Type.Optional(
+      oneOf(interruptSensitivities, {
+        description: '`high` (default): any speech interrupts; `medium`, `low`: 0.3 s or 0.7 s of it, or known words.',
+      }),
+    ),
+    ignore_backchannel: flag(
+      'Whether words such as "uh-huh" while the application speaks neither interrupt it nor are reported. Default false.',
+    ),
+    report_during_speech: Type.Optional(
+      oneOf(interruptions, { description: 'What is reported of a caller who may not interrupt. Default `none`.' }),
+    ),
+    speech_timeout_s: seconds(0.5, 5, 'The silence that ends an utterance. Default 0.7.'),
     custom: Type.Optional(Type.Record(Type.String(), Type.String(), { description: 'Sent in `setup`.' })),
     result_url: next,
   },

@@ -63,11 +63,13 @@ export class CallTranscripts {
     this.#running.delete(call);
   }
 
-  #isWanted({ provider, target, providerConfig: { transcribe, protocol } }: Endpoint): boolean {
+  #isWanted({ provider, target, providerConfig }: Endpoint): boolean {
+    const { transcribe, protocol } = providerConfig;
     if (!(transcribe ?? this.options.isDefault)) return false;
     if (/^sips?:/i.test(target)) return true;
     const named = provider === 'custom' ? String(protocol ?? 'twilio') : (provider ?? '');
-    return agentProtocols.get(named)?.transcribes !== true;
+    const transcribes = agentProtocols.get(named)?.transcribes;
+    return typeof transcribes === 'function' ? !transcribes(providerConfig) : transcribes !== true;
   }
 
   readonly #places: Places = {

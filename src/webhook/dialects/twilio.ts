@@ -18,7 +18,7 @@ export const twilio: Dialect = {
   emptyAnswer: 'hangs_up',
 };
 
-/** Cities, states and zip codes are not in the numbering plan: they are left out. */
+/** Cities, states and zip codes are left out (docs/webhooks.md says why). */
 function countries({ From, To }: FormFields): { [name: string]: string } {
   const from = From === undefined ? null : numberCountry(From);
   const to = To === undefined ? null : numberCountry(To);

@@ -15,7 +15,7 @@ export const azureOpenai: AgentProtocol<OpenaiConfig> = {
   capabilities: openai.capabilities,
   readyOn: 'message',
   gathersDigits: true,
-  transcribes: true,
+  transcribes: ({ transcription_model: model }) => typeof model === 'string' && model !== '',
   sessionLimitMs: openai.sessionLimitMs,
   parseConfig(raw) {
     const [common, config] = readProvider(raw, 'required');

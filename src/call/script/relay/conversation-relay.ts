@@ -1,4 +1,5 @@
 import { TextSocket } from '../../../../net/text-socket.js';
+import { OngoingSpeech, ongoingAudio } from '../../../transcription/ongoing-speech.js';
 import type { Action, ConversationRelay, FollowUp } from '../../../webhook/actions.js';
 import { relayEndedQuestion } from '../../../webhook/request-bodies.js';
 import { accountSid, callSid, newRelaySid } from '../../../webhook/twilio-parameters.js';
@@ -8,6 +9,7 @@ import { expectedSpeech, Listening } from '../input/listening.js';
 import { noEngine } from '../input/transcriptions.js';
 import { playPrompt } from '../prompts.js';
 import { streamEndpoint } from '../streams/stream-endpoint.js';
+import { isBackchannel } from './backchannel.js';
 import { type RelayCommand, RelayMessageError, readRelayMessage } from './relay-messages.js';
 import { RelaySpeech } from './relay-speech.js';
 
@@ -17,6 +19,10 @@ const maxMessageBytes = 65_536;
 const mostProblems = 20;
 /** The silence that ends an utterance. */
 const pauseSec = 0.7;
+/** How long the caller must speak to interrupt, before a word of it is known. */
+const interruptsAfterMs = { high: 0, medium: 300, low: 700 } as const;
+/** No acknowledgement is longer. */
+const longestBackchannelMs = 1500;
 /** After `end` the last words are heard, but not for longer than this. */
 const lastWordsMs = 15_000;
 
@@ -56,6 +62,7 @@ class RelaySession {
   readonly #speech: RelaySpeech;
   #socket: TextSocket | null = null;
   #listening: Listening | null = null;
+  #ongoing: OngoingSpeech | null = null;
   #spoken: string | null;
   #heard: string | null;
   #failure: string | null = null;
@@ -64,6 +71,8 @@ class RelaySession {
   #isEnding = false;
   /** The caller began to speak when that was neither to interrupt nor to be reported. */
   #isIgnored = false;
+  /** The caller speaks, and whether that interrupts is not known yet. */
+  #isUndecided = false;
 
   constructor(
     private readonly script: ScriptContext,
@@ -115,6 +124,7 @@ class RelaySession {
       signal.removeEventListener('abort', end);
       this.#over.abort();
       this.#speech.close();
+      this.#ongoing?.close();
       this.#listening?.stop();
       await Promise.all([this.#socket?.close(), this.#listening?.over]);
     }
@@ -161,25 +171,79 @@ class RelaySession {
   /** Hears the caller in the language of now. */
   #listen(): void {
     const { party, deps } = this.script;
+    const { partialPrompts, ignoreBackchannel, interruptSensitivity, hints } = this.action;
     this.#listening?.stop();
-    if (deps.transcription === null || this.#over.signal.aborted) return;
-    const expected = { speechTimeoutSec: pauseSec, ...expectedSpeech(this.#heard, this.action.hints) };
-    this.#listening = new Listening(party, deps.transcription, expected, {
-      begun: () => {
-        this.#speaks('clientSpeaking', true);
-        this.#interrupt('speech');
-      },
-      ended: () => this.#speaks('clientSpeaking', false),
-      said: (text) => {
-        if (this.#isIgnored) {
+    this.#ongoing?.close();
+    const { transcription: engine } = deps;
+    if (engine === null || this.#over.signal.aborted) return;
+    const expected = expectedSpeech(this.#heard, hints);
+    const waitMs = ignoreBackchannel ? longestBackchannelMs : interruptsAfterMs[interruptSensitivity];
+    if (partialPrompts || waitMs > 0)
+      this.#ongoing = new OngoingSpeech(
+        (port) => party.session.tap(port, { tracks: 'caller', ...ongoingAudio }),
+        engine,
+        expected,
+        {
+          spoke: (ms) => {
+            if (ms >= waitMs) this.#decide();
+          },
+          ...((partialPrompts || ignoreBackchannel) && { words: (text: string) => this.#hearPart(text) }),
+        },
+      );
+    this.#listening = new Listening(
+      party,
+      engine,
+      { speechTimeoutSec: this.action.pauseSec ?? pauseSec, ...expected },
+      {
+        begun: () => {
+          this.#speaks('clientSpeaking', true);
           this.#isIgnored = false;
-          return;
-        }
-        this.#wasSaid('caller', text);
-        this.#speech.answersNow();
-        this.#send({ type: 'prompt', voicePrompt: text, lang: this.#heard ?? 'en-US', last: true });
+          this.#isUndecided = waitMs > 0 && this.#speech.isSpeaking;
+          if (!this.#isUndecided) this.#interrupt('speech');
+          this.#ongoing?.begin();
+        },
+        ended: () => {
+          this.#ongoing?.end();
+          this.#speaks('clientSpeaking', false);
+        },
+        said: (text) => {
+          const wasUndecided = this.#isUndecided;
+          if (wasUndecided && ignoreBackchannel && isBackchannel(text)) {
+            this.#isUndecided = false;
+            return;
+          }
+          this.#decide();
+          if (this.#isIgnored) {
+            this.#isIgnored = false;
+            return;
+          }
+          this.#wasSaid('caller', text);
+          this.#speech.answersNow();
+          this.#prompt(text, true);
+        },
       },
-    });
+    );
+  }
+
+  /** The words of an utterance that goes on. */
+  #hearPart(text: string): void {
+    const { partialPrompts, ignoreBackchannel } = this.action;
+    if (ignoreBackchannel && this.#isUndecided) {
+      if (isBackchannel(text)) return;
+      this.#decide();
+    }
+    if (partialPrompts && !this.#isIgnored) this.#prompt(text, false);
+  }
+
+  /** What the caller says counts: it interrupts what it may. */
+  #decide(): void {
+    if (!this.#isUndecided) return;
+    this.#isUndecided = false;
+    this.#interrupt('speech');
+  }
+
+  #prompt(voicePrompt: string, last: boolean): void {
+    this.#send({ type: 'prompt', voicePrompt, lang: this.#heard ?? 'en-US', last });
   }
 
   async #keys(): Promise<void> {
