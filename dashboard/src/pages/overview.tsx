@@ -177,7 +177,9 @@ function LiveCalls({ live, total }: { live: Explained[]; total: number }) {
         <thead>
           <tr>
             <th scope="col">From</th>
-            <th scope="col">To</th>
+            <th scope="col" class="wide-only">
+              To
+            </th>
             <th scope="col">State</th>
             <th scope="col" class="right">
               For
@@ -191,8 +193,11 @@ function LiveCalls({ live, total }: { live: Explained[]; total: number }) {
                 <a class="whole" href={`#/calls/${call.id}`}>
                   <Brief text={call.from_number} limit={24} />
                 </a>
+                <span class="narrow-only soft">
+                  → <Brief text={call.to_number} limit={24} />
+                </span>
               </td>
-              <td>
+              <td class="wide-only">
                 <Brief text={call.to_number} limit={24} />
               </td>
               <td>

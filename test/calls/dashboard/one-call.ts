@@ -74,6 +74,17 @@ export function oneCall(scene: DashboardScene): void {
     expect(await app.api('GET', '/v1/calls')).toMatchObject({ total: 0 });
   });
 
+  it('has whole numbers among the live calls on a phone', async () => {
+    const page = await scene.open('', { width: 375 });
+    const over = scene.place({ from: '+12025550178', duration_ms: 3_000 });
+    await page.getByRole('link', { name: '+12025550178' }).waitFor();
+    const lines = await page
+      .locator('main tr bdi')
+      .evaluateAll((all) => all.map((each) => each.getClientRects().length));
+    expect(Math.max(...lines)).toBe(1);
+    await over;
+  });
+
   it('that failed says why, and which hop is to blame', async () => {
     const { app } = scene;
     await app.connectNumber('+12025550123', 'ws://127.0.0.1:9/none', { protocol: 'raw' });
