@@ -3,30 +3,24 @@ import { isIP } from 'node:net';
 import type { Settings } from '../config/settings.js';
 import { agentProtocols } from '../media/agents/providers/registry.js';
 import { startMediaEngine } from '../media/choose.js';
-import type { MediaEngine, MediaPolicy } from '../media/engine.js';
+import type { MediaPolicy } from '../media/engine.js';
 import { createSafeHttp } from '../net/http.js';
 import { chooseSipServer } from '../sip/choose.js';
 import { openSipGateway } from '../sip/gateway.js';
-import type { SipGateway } from '../sip/leg.js';
-import type { SipServerOptions, SipServerStats } from '../sip/server/protocol.js';
 import type { TlsSettings } from '../sip/server/transport/tls.js';
 import { TrunkTable } from '../sip/trunk/trunk-table.js';
 import { tokenSettings } from './api/auth/token-settings.js';
 import { SignInLink } from './api/dashboard/sign-in-link.js';
 import { RecordingFiles } from './api/recordings/recording-files.js';
 import { startApi } from './api/server.js';
+import type { App, StartOptions } from './app.js';
 import { startBanner } from './banner.js';
 import { Apology } from './call/agent/apology.js';
 import { CallTranscripts } from './call/agent/call-transcripts.js';
-import { Conferences } from './call/conference/conferences.js';
-import { ConferencesOfAllNodes } from './call/conference/conferences-of-all-nodes.js';
-import { Guests } from './call/conference/guests.js';
-import { linkPurpose } from './call/conference/node-link.js';
-import { OtherNodesConferences } from './call/conference/other-nodes.js';
+import { openConferences } from './call/conference/open-conferences.js';
 import { RequestedRecordings } from './call/control/requested-recordings.js';
 import { CallsOfAllNodes } from './call/core/calls-of-all-nodes.js';
 import { LiveCallTable } from './call/core/live-calls.js';
-import type { OutboundCalls } from './call/core/outbound-request.js';
 import { type InboundDeps, takeInboundCall } from './call/inbound.js';
 import { OutboundDialler } from './call/outbound.js';
 import type { CallClosing } from './call/party/teardown.js';
@@ -48,15 +42,10 @@ import { builtDashboard } from './dashboard-folder.js';
 import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
 import { firstStart } from './first-start.js';
 import { Histograms } from './histograms.js';
-import { createLog, type Logger } from './log.js';
+import { createLog } from './log.js';
 import { createMetrics } from './metrics.js';
 import { readiness } from './readiness.js';
-import { CallPlaces } from './redis/call-places.js';
-import { CallRates } from './redis/call-rates.js';
-import { RedisConnection } from './redis/connection.js';
-import { LivingNodes } from './redis/living-nodes.js';
-import { RateCounter } from './redis/rate-counter.js';
-import { SharedRegistrations } from './redis/shared-registrations.js';
+import { SharedByNodes } from './redis/shared-by-nodes.js';
 import { Retention } from './retention.js';
 import { Shutdown } from './shutdown.js';
 import { localTarget, simulatedCaller } from './simulated-caller.js';
@@ -66,7 +55,6 @@ import { openSpeechPools } from './speech/speech-pool.js';
 import { systemClock } from './store/database/clock.js';
 import { madeNodeName } from './store/nodes/lease.js';
 import { Store } from './store/store.js';
-import type { FirstStart } from './store/tenants/bootstrap.js';
 import { undoBootstrap } from './store/tenants/bootstrap.js';
 import type { Mode } from './store/tenants/scope.js';
 import { TlsFiles } from './tls-files.js';
@@ -77,40 +65,7 @@ import { chooseTranscription } from './transcription/choose.js';
 import { CallbackQueue } from './webhook/callback-queue.js';
 import { EventSender } from './webhook/event-sender.js';
 
-/** A running Trunkline. */
-export interface App {
-  httpUrl: string;
-  sip: SipGateway & { serverStats(): Promise<SipServerStats> };
-  media: MediaEngine;
-  store: Store;
-  live: LiveCallTable;
-  outbound: OutboundCalls;
-  /** The text to print at the start: addresses, the first key, and how to dial the demo number. */
-  banner: string;
-  /** The records created by the first start on an empty database; null on later starts. */
-  first: FirstStart | null;
-  /** Resolves when everything is closed. */
-  stopped: Promise<void>;
-  /** Rejects new calls, waits at most `graceMs` for live ones, hangs up the rest and closes everything. A later call with less shortens the wait. */
-  stop(graceMs: number): Promise<void>;
-}
-
-/** Options for tests that are not settings. */
-export interface StartOptions {
-  rtpQuarantineMs?: number;
-  rtpTakenPortRetryMs?: number;
-  /** Replaces the media engine of the settings. */
-  media?: MediaEngine;
-  log?: Logger;
-  sipTimersMs?: SipServerOptions['timersMs'];
-  trunkProbeMs?: number;
-  /** The limits for overload and for untrusted sources. */
-  sipLimits?: SipServerOptions['limits'];
-  /** Networks that are trusted without a trunk. Default: loopback. */
-  sipTrusted?: readonly string[];
-  /** How long the carrier simulator rings before it answers. Default 1,000. */
-  simulatedRingMs?: number;
-}
+export type { App, StartOptions };
 
 /** The time for sending status callbacks and events of the last calls. */
 const lastWordsMs = 3000;
@@ -218,20 +173,12 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     const echo = await startBuiltInEchoAgent();
     opened.push(() => echo.close());
 
-    const redis =
-      settings.redisUrl === null
-        ? null
-        : await RedisConnection.connect(settings.redisUrl, log, histograms.redisAnswered);
-    opened.push(() => redis?.close());
-    const nodes = redis && new LivingNodes(redis);
-    const counter = redis && new RateCounter(redis);
-    const callRates = new CallRates(counter);
-    const places = redis && new CallPlaces(redis);
-    opened.push(() => places?.close());
+    const shared = await SharedByNodes.open(settings.redisUrl, log, histograms.redisAnswered);
+    opened.push(() => shared.close());
 
     const trunks = new TrunkTable();
     const isDown = (uri: string) => stateOf(uri) === 'down';
-    const carriers = new Carriers({ codecs: settings.codecs, isDown, rates: callRates, places });
+    const carriers = new Carriers({ codecs: settings.codecs, isDown, rates: shared.callRates, places: shared.places });
     const trunkReload = await TrunkReload.open<TlsSettings>({
       records: () => store.trunks.allForSip(),
       table: trunks,
@@ -257,13 +204,13 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       log,
       localNets: [...settings.localNets],
       digestAlgorithms: settings.digestAlgorithms,
-      ...(redis && nodes ? { directory: new SharedRegistrations(redis, nodes) } : {}),
+      ...(shared.registrations === null ? {} : { directory: shared.registrations }),
       probeEveryMs: options.trunkProbeMs ?? settings.trunkProbeSec * 1000,
       ...(settings.externalIp === null ? {} : { externalIp: settings.externalIp }),
     });
     opened.push(() => sip.stop(0));
-    await nodes?.start(sip.addresses, (hosts) => sip.trustNodes(hosts));
-    opened.push(() => nodes?.stop());
+    await shared.nodes?.start(sip.addresses, (hosts) => sip.trustNodes(hosts));
+    opened.push(() => shared.nodes?.stop());
     const stateOf = (uri: string) => sip.keepalive.stateOf(uri);
     sip.keepalive.onChange = () => void saveTrunkHealth(store.trunks, stateOf, log);
     await trunkReload.follow({
@@ -357,21 +304,9 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       rtpTimeoutMs: settings.rtpTimeoutSec * 1000,
       concealLoss: settings.concealLoss,
     };
-    const { conferenceOwners, nodeCommands } = store;
-    const conferences = new Conferences(
-      (seats) => media.room(seats),
-      conferenceOwners && new OtherNodesConferences(conferenceOwners, { media, policy, sip }),
-    );
-    onLeaseLost = () => void conferences.giveAway();
-    const guests = new Guests({
-      ...{ media, policy, takes, conferences },
-      lateEvent: (...event) => store.calls.event(...event),
-    });
-    sip.onNodeCall(linkPurpose, (incoming, conferenceId) => guests.take(incoming, conferenceId));
-    opened.push(async () => {
-      await conferences.close();
-      await guests.close();
-    });
+    const conferences = openConferences({ media, policy, sip, takes, store });
+    onLeaseLost = () => void conferences.ofThisNode.giveAway();
+    opened.push(() => conferences.close());
     const carriersOf = async (organizationId: string, mode: Mode) =>
       mode === 'test' ? [await simulated.carrier()] : carriers.of(organizationId);
     const closing: CallClosing = {
@@ -415,7 +350,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
           ...{ takes, http, callbacks },
           getEndpoint: (id) => store.endpoints.getForCall(id),
         }),
-        conferences,
+        conferences: conferences.ofThisNode,
         queues,
         callbacks,
         get transcription() {
@@ -470,8 +405,8 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       ...(signInLink === null ? {} : { signInLink }),
       ...(settings.oidcClientId === null ? {} : { loginClientId: settings.oidcClientId }),
       corsOrigins: settings.corsOrigins ?? [],
-      ...(counter === null ? {} : { redis: counter }),
-      callRates,
+      ...(shared.counter === null ? {} : { redis: shared.counter }),
+      callRates: shared.callRates,
       ...(tokens === null ? {} : { tokens }),
       get transcription() {
         return recognition.transcription;
@@ -482,15 +417,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       store,
       liveCalls: new CallsOfAllNodes(live, store.nodeCommands, () => store.calls.flush()),
       outboundCalls: outbound,
-      conferences: new ConferencesOfAllNodes(
-        conferences,
-        conferenceOwners &&
-          nodeCommands && {
-            owners: (...asked) => conferenceOwners.otherOwners(...asked),
-            send: (...command) => nodeCommands.sendToNode(...command),
-            serve: (handle) => nodeCommands.serveNode(handle),
-          },
-      ),
+      conferences: conferences.ofAllNodes,
       queues,
       liveTrace: (sipCallId) => sip.trace(sipCallId),
       allowPrivateTargets: settings.allowPrivateTargets,
@@ -519,12 +446,12 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         sipThreadLagMs: async () => (await sip.serverStats()).lagMs,
         histograms,
         spansDropped: tracing === null ? null : () => tracing.dropped,
-        redis,
+        redis: shared.redis,
       }),
       ...(settings.metricsToken === null ? {} : { metricsToken: settings.metricsToken }),
       ...(settings.trustedProxies === null ? {} : { trustedProxies: [...settings.trustedProxies] }),
       log: log.child({ part: 'api' }, { level: settings.logLevel === 'info' ? 'warn' : settings.logLevel }), // `trunkline is ready` says where
-      ready: () => readiness({ sip, media, store, isDraining: shutdown.isDraining, redis, admissions }),
+      ready: () => readiness({ sip, media, store, isDraining: shutdown.isDraining, redis: shared.redis, admissions }),
     });
     // a request that passed its checks before the drain may have begun a call after it
     opened.push(() => live.drain(AbortSignal.abort()));
