@@ -130,6 +130,15 @@ it('a caller on a line without echo interrupts as always', () => {
   expect(heard.bargeIns).toHaveLength(1);
 });
 
+it.each([440, 697])('a caller whose tone the agent returns is heard: %s Hz', (frequencyHz) => {
+  const beep = Int16Array.from({ length: 1400 * 8 }, (_, i) => 8000 * Math.sin((2 * Math.PI * frequencyHz * i) / 8000));
+  const beeps = [400, 2400, 4400].map((atMs) => ({ voice: beep, atMs, ms: 1400 }));
+  const returned = beeps.map(({ voice, atMs, ms }) => ({ voice, atMs: atMs + 60, ms }));
+  const heard = call(returned, beeps, null, 7000);
+  expect(heard).toEqual({ ...call(returned, beeps, null, 7000, false), figures: null });
+  expect(heard.turns.filter(({ speaker }) => speaker === 'caller')).toHaveLength(3);
+});
+
 describe('an input of speech during a prompt', () => {
   /** When the input says that speech began. */
   function begins(caller: Words[], line: Line | null): number[] {

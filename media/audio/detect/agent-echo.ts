@@ -151,8 +151,10 @@ export class AgentEcho {
     const size = lengthMs >= longestMs ? 'longest' : 'shortest';
     const unknown = thresholds.unknown[size];
     const known = thresholds.known[size];
-    if (share >= unknown.echo && share >= knownShare) return this.echo(untilTick, lengthMs, delay, share);
+    if (share >= unknown.echo && share >= knownShare && !search.isTone)
+      return this.echo(untilTick, lengthMs, delay, share);
     if (knownShare >= known.echo) return 'echo';
+    if (search.isTone) return 'voice';
     return share >= unknown.unclear || knownShare >= known.unclear ? 'unclear' : 'voice';
   }
 

@@ -22,6 +22,10 @@ const candidateCount = 2;
 const candidateSpacing = 12;
 /** More than this share at one delay needs no other candidate. */
 const certainShare = 0.85;
+/** Half the width of a tone's line in the spectrum of 200 ms, in Hz. */
+const lineHz = 12;
+/** This share of the energy in one line is a tone, and no voice. */
+const toneShare = 0.85;
 
 export interface Explained {
   /** Of the energy of what was heard, 0 to 1. */
@@ -38,6 +42,7 @@ const sentLine = new Float64Array(transformed);
 const matrix = new Float64Array(tapCount * tapCount);
 const cross = new Float64Array(tapCount);
 const solved = new Float64Array(tapCount);
+const heardPower = new Float64Array(transformed / 2 + 1);
 
 /**
  * The audio of a ring of 8 kHz samples from `from` (in its samples) on, at 2 kHz, without its mean and 64 times as large. The filter is three
@@ -159,6 +164,28 @@ export class EchoSearch {
     }
     return best;
   }
+
+  /**
+   * The last search's piece was a tone. It resembles a tone that was sent at any delay, and says nothing of an echo: an agent that echoes what it
+   * hears returns the caller's tones as well.
+   */
+  get isTone(): boolean {
+    let total = 0;
+    let peak = 0;
+    let peakAt = 0;
+    for (let k = 0; k <= transformed / 2; k++) {
+      const power = heardPower[k]!;
+      total += power;
+      if (power <= peak) continue;
+      peak = power;
+      peakAt = k;
+    }
+    const width = Math.ceil((lineHz * transformed) / echoRateHz);
+    let line = 0;
+    for (let k = Math.max(0, peakAt - width); k <= Math.min(transformed / 2, peakAt + width); k++)
+      line += heardPower[k]!;
+    return line >= toneShare * total;
+  }
 }
 
 /** Both spectra are in one, since both signals are real: the product of one and the other's conjugate, whitened in part. */
@@ -171,7 +198,9 @@ function crossSpectrum(): void {
     const heardIm = (spectrumIm[k]! - spectrumIm[mirror]!) / 2;
     const sentRe = (spectrumIm[k]! + spectrumIm[mirror]!) / 2;
     const sentIm = (spectrumRe[mirror]! - spectrumRe[k]!) / 2;
-    const power = (sentRe ** 2 + sentIm ** 2 + floor) * (heardRe ** 2 + heardIm ** 2 + floor);
+    const ofHeard = heardRe ** 2 + heardIm ** 2;
+    heardPower[k] = ofHeard;
+    const power = (sentRe ** 2 + sentIm ** 2 + floor) * (ofHeard + floor);
     // The fourth root of the power: half of the whitening of both.
     const weight = 1 / Math.sqrt(Math.sqrt(power));
     const re = weight * (sentRe * heardRe + sentIm * heardIm);
