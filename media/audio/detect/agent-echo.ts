@@ -25,8 +25,9 @@ const thresholds = {
   known: { shortest: { echo: 0.6, unclear: 0.35 }, longest: { echo: 0.5, unclear: 0.5 } },
   unknown: { shortest: { echo: 0.72, unclear: 0.45 }, longest: { echo: 0.65, unclear: 0.65 } },
 };
-/** The delay follows the drift of the clocks: it is searched anew when it explains less than this. */
+/** The delay follows the drift of the clocks: where it explains less than this it is searched anew, if that was not done just before. */
 const preciseShare = 0.85;
+const searchedAnewMs = 2000;
 const samplesPerMs = echoRateHz / 1000;
 /** Two seconds and one: a decision may be about half a second ago. */
 const heardSamples = 8192;
@@ -89,6 +90,7 @@ export class AgentEcho {
   /** In samples of 2 kHz; null before an echo was found. */
   private delay: number | null = null;
   private returnLossDb: number | null = null;
+  private searchedMs = Number.NEGATIVE_INFINITY;
   private suppressedUntilMs = Number.NEGATIVE_INFINITY;
   private suppressed = 0;
 
@@ -147,10 +149,12 @@ export class AgentEcho {
     search.load(heardRing.samples, sentRing.samples, untilTick, count, mostDelayMs * samplesPerMs);
     const knownShare = this.delay === null ? 0 : search.at(this.delay);
     if (knownShare >= preciseShare) return this.echo(untilTick, lengthMs, this.delay ?? 0, knownShare);
-    const { share, delay } = search.find();
     const size = lengthMs >= longestMs ? 'longest' : 'shortest';
     const unknown = thresholds.unknown[size];
     const known = thresholds.known[size];
+    if (knownShare >= known.echo && toMs - this.searchedMs < searchedAnewMs) return 'echo';
+    this.searchedMs = toMs;
+    const { share, delay } = search.find();
     if (share >= unknown.echo && share >= knownShare && !search.isTone)
       return this.echo(untilTick, lengthMs, delay, share);
     if (knownShare >= known.echo) return 'echo';
