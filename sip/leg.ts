@@ -211,6 +211,8 @@ export interface DialRequest {
    * The address comes from a user: private, loopback and link-local addresses are refused after the look-up (`destination_not_allowed`).
    */
   publicOnly?: boolean;
+  /** The address comes from a user of this organization: a number at another's carrier is refused (`destination_not_allowed`). */
+  writtenBy?: string;
   /** The caller will try other gateways after these: a silent last gateway is given up early as well. */
   moreAreLeft?: boolean;
 }

@@ -14,6 +14,7 @@ import { type DialRequest, type Gateway, type PendingInvite, SipError } from '..
 import type { SipLog } from '../log.js';
 import type { SipTrace } from '../trace.js';
 import type { TrunkTable } from '../trunk/trunk-table.js';
+import { refuseForeignCarrier } from './carrier-gateways.js';
 import { SipNames } from './dns-naptr-srv.js';
 import { Attempt, type AttemptEnd } from './invite-attempt.js';
 import { nextHops } from './next-hop.js';
@@ -180,12 +181,15 @@ export class Outbound {
   }
 
   /** One target for each host that the target's name resolves to (RFC 3263). */
-  async #named(target: InviteTarget, { publicOnly }: DialRequest): Promise<InviteTarget[]> {
+  async #named(target: InviteTarget, { publicOnly, writtenBy }: DialRequest): Promise<InviteTarget[]> {
     const hops =
       target.nextHop === undefined ? await nextHops(target.requestUri, this.#names, target.gateway.trust) : null;
     const targets = hops?.map(({ host, uri }) => ({ ...target, host, ...(uri === undefined ? {} : { nextHop: uri }) }));
-    if (!publicOnly) return targets ?? [target];
-    return Promise.all((targets ?? [target]).map((each) => publicTarget(each, this.context.resolveHost)));
+    const named = targets ?? [target];
+    const { trunks, resolveHost } = this.context;
+    if (writtenBy !== undefined)
+      await Promise.all(named.map((each) => refuseForeignCarrier(each, writtenBy, trunks.all(), resolveHost)));
+    return publicOnly ? Promise.all(named.map((each) => publicTarget(each, resolveHost))) : named;
   }
 
   #link(wanted?: Stack): ControlLink {

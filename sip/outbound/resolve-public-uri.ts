@@ -33,14 +33,21 @@ export async function publicTarget(target: InviteTarget, resolve: ResolveHost = 
 }
 
 async function lookedUp(host: string, target: InviteTarget, resolve: ResolveHost): Promise<string[]> {
+  try {
+    return await addressesOf(host, resolve);
+  } catch {
+    throw new SipError('unreachable', 'carrier_unreachable', `The name in ${target.gateway.uri} cannot be looked up.`);
+  }
+}
+
+/** The addresses of a name. Rejects when it does not resolve within 5 s. */
+export async function addressesOf(host: string, resolve: ResolveHost = system): Promise<string[]> {
   let timer: NodeJS.Timeout | undefined;
   const limit = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new Error('no answer in time')), lookupLimitMs);
   });
   try {
     return (await Promise.race([resolve(host), limit])).map((found) => found.address);
-  } catch {
-    throw new SipError('unreachable', 'carrier_unreachable', `The name in ${target.gateway.uri} cannot be looked up.`);
   } finally {
     clearTimeout(timer);
   }

@@ -70,6 +70,11 @@ export class TrunkTable {
     return this.#byId.get(id);
   }
 
+  /** The active trunks. */
+  all(): Iterable<TrunkRecord> {
+    return this.#byId.values();
+  }
+
   /** True when an INVITE from an unknown source may prove itself by digest: some inbound trunk has a user name and a password. */
   get challengesInvites(): boolean {
     return this.#challengesInvites;

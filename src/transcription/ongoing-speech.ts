@@ -89,6 +89,7 @@ export class OngoingSpeech {
     }
     const spokenMs = this.#begunMs === null ? 0 : this.#speech.loudUntilMs - this.#begunMs;
     if (spokenMs <= 0) return;
+    if (spokenMs > longestMs) this.#chunks = [];
     this.soFar.spoke(spokenMs);
     if (this.#utterance !== null && spokenMs - this.#recognizedMs >= againAfterMs && spokenMs <= longestMs)
       void this.#recognize(this.#utterance.signal, spokenMs);

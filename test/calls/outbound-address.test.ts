@@ -118,6 +118,27 @@ describe("Calls.json of Twilio's client", () => {
     expect(events).not.toContain('secret-of-shop');
   });
 
+  test('a number at the gateway of another organization is not called', async () => {
+    const { app } = scene;
+    const { mine, client } = await application();
+    const { id: organizationId } = await app.store.organizations.create({ name: 'Other', tier: 'enterprise' });
+    const { id: userId } = await app.store.organizations.createUser({ name: 'Other' });
+    await app.store.organizations.addMember(organizationId, userId, 'owner');
+    const { key } = await app.store.apiKeys.create({ userId, organizationId, mode: 'live', name: 'Other' });
+    const gateway = `127.0.0.1:${elsewhere.sip.port}`;
+    const trunk = await fetch(`${app.httpUrl}/v1/trunks`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ name: 'their carrier', direction: 'outbound', gateways: [{ uri: `sip:${gateway}` }] }),
+    });
+    expect(trunk.status).toBe(201);
+    const made = await client.calls.create({ from: mine.number, to: `sip:+12025550147@${gateway}`, twiml });
+    expect(await recordOf(app, made.sid)).toMatchObject({ status: 'failed', hangup_cause: 'destination_not_allowed' });
+    expect(elsewhere.sip.received.map(({ startLine }) => startLine)).not.toContainEqual(
+      expect.stringMatching(/^INVITE/),
+    );
+  });
+
   test.each([
     ['client:', 21211],
     ['client:two words', 21211],

@@ -116,6 +116,7 @@ export class SipAgent implements Application {
           ...encryptionOf(config),
           ringTimeoutMs,
           publicOnly: !dialling.allowPrivateTargets,
+          organizationId: facts.organizationId,
           onEarlyMedia: (session) => void this.#hearEarly(session).catch(() => {}), // it rings without; its answer decides
         },
         dialling,

@@ -48,6 +48,7 @@ export async function dialAddress(call: Call, wish: AddressDialRequest, deps: Ad
       headers: { ...headers, ...wish.headers },
       // A registered user proved its address with its password.
       publicOnly: user === undefined && !deps.allowPrivateTargets,
+      ...(user === undefined && { writtenBy: wish.organizationId }),
       offerFor: (_gateway, localAddress) => wish.offerFor(localAddress, { srtp: srtpTowards(uri) }),
       onInvite: (pending) => call.dialog(pending),
     },

@@ -25,6 +25,8 @@ export interface SipDialRequest {
   ringTimeoutMs: number;
   /** Addresses inside our network are refused after the look-up. */
   publicOnly: boolean;
+  /** Whose agent it is. */
+  organizationId: string;
   onRinging?(): void;
   /** The party can be heard before it answers, in this session; once per session. */
   onEarlyMedia?(session: MediaSession): void;
@@ -52,6 +54,7 @@ export function dialSip(
       headers: request.headers,
       ringTimeoutMs: request.ringTimeoutMs,
       publicOnly: request.publicOnly,
+      writtenBy: request.organizationId,
       offerFor: async (_gateway, localAddress) => {
         const codecs = await codecsLike(first.session, policy.codecs);
         const wanted = { ...policy, codecs, srtp: request.srtp ?? srtpTowards(uri) };
