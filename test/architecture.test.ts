@@ -6,6 +6,7 @@ import { describe, expect, it } from 'vitest';
 const root = path.resolve(import.meta.dirname, '..');
 const layers: { from: string; may: string[] }[] = [
   { from: 'src/main.ts', may: ['src', 'sip', 'media', 'net', 'config', 'examples'] },
+  { from: 'src/app.ts', may: ['src', 'sip/leg', 'sip/server/protocol', 'media/engine'] },
   { from: 'src/metrics.ts', may: ['src/call', 'src/histograms', 'sip/leg', 'media/engine'] },
   { from: 'src/tracing/', may: ['src/tracing', 'src/call/core/ended-call', 'src/log', 'net'] },
   { from: 'src/redis/', may: ['src/redis', 'sip/registrar/locations'] },

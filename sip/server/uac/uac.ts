@@ -323,8 +323,9 @@ function sentMeta({ bytes, path, identity }: Pick<OutgoingRequest, 'bytes' | 'pa
   return metaFields('application', bytes.length, path.transport, identity.localAddress, path.localPort);
 }
 
-/** A next hop without `lr` is only an address to send to; it gets no Route header. */
+/** The application's Route headers lie behind the next hop that it names. A next hop without `lr` is only an address to send to; it gets no Route header. */
 function routesOf(routeUrl: string, given: readonly string[]): readonly string[] {
+  if (routeUrl === '') return [];
   const first = `<${routeUrl}>`;
   return given[0]?.startsWith(first) || !parseUri(routeUrl)?.parameters.has('lr') ? given : [first, ...given];
 }
