@@ -87,6 +87,11 @@ export const TAKE_OVER =
 /** URL of the provider's REST API: as configured, or on the WebSocket's host. */
 export function restUrl(config: ProviderConfig, target: AgentTarget, path: string): string {
   const base = config.baseUrl ?? new URL(target.url).origin.replace(/^ws/, 'http');
+  return below(base, path);
+}
+
+/** A path below a base URL, which may end in slashes. */
+export function below(base: string, path: string): string {
   return base.replace(/(?<!\/)\/+$/, '') + path;
 }
 

@@ -155,10 +155,10 @@ export class AgentEcho {
     if (knownShare >= known.echo && toMs - this.searchedMs < searchedAnewMs) return 'echo';
     this.searchedMs = toMs;
     const { share, delay } = search.find();
-    if (share >= unknown.echo && share >= knownShare && !search.isTone)
-      return this.echo(untilTick, lengthMs, delay, share);
+    const { isTone } = search;
+    if (share >= unknown.echo && share >= knownShare && !isTone) return this.echo(untilTick, lengthMs, delay, share);
     if (knownShare >= known.echo) return 'echo';
-    if (search.isTone) return 'voice';
+    if (isTone) return 'voice';
     return share >= unknown.unclear || knownShare >= known.unclear ? 'unclear' : 'voice';
   }
 

@@ -1,4 +1,5 @@
 /** The level of a piece of audio, and its strongest frequency. */
+import { Fourier } from '../../../media/audio/dsp/fourier.js';
 import { sampleRateHz } from './marker.js';
 
 export interface Loudness {
@@ -14,6 +15,11 @@ const windowSamples = 1024;
 const silenceDbfs = -50;
 /** Enough audio for the figure. */
 const maxWindows = 400;
+const fourier = new Fourier(windowSamples);
+const hann = Float64Array.from(
+  { length: windowSamples },
+  (_, i) => 0.5 - 0.5 * Math.cos((2 * Math.PI * i) / windowSamples),
+);
 
 /** Analyses at most the last 51 s. */
 export function listen(samples: Int16Array): Loudness {
@@ -63,34 +69,10 @@ function peakHz(spectrum: Float64Array): number {
   return ((peak + offset) * sampleRateHz) / windowSamples;
 }
 
-/** Adds the power spectrum under a Hann window (radix-2 FFT). */
+/** Adds the power spectrum under a Hann window. */
 function addSpectrum(samples: Int16Array, into: Float64Array): void {
-  const size = windowSamples;
-  const real = new Float64Array(size);
-  const imaginary = new Float64Array(size);
-  for (let i = 0, reversed = 0; i < size; i++) {
-    real[reversed] = samples[i]! * (0.5 - 0.5 * Math.cos((2 * Math.PI * i) / size));
-    let bit = size >> 1;
-    while (reversed & bit) {
-      reversed ^= bit;
-      bit >>= 1;
-    }
-    reversed |= bit;
-  }
-  for (let half = 1; half < size; half *= 2) {
-    for (let k = 0; k < half; k++) {
-      const angle = (-Math.PI * k) / half;
-      const [c, s] = [Math.cos(angle), Math.sin(angle)];
-      for (let i = k; i < size; i += half * 2) {
-        const j = i + half;
-        const r = real[j]! * c - imaginary[j]! * s;
-        const m = real[j]! * s + imaginary[j]! * c;
-        real[j] = real[i]! - r;
-        imaginary[j] = imaginary[i]! - m;
-        real[i] = real[i]! + r;
-        imaginary[i] = imaginary[i]! + m;
-      }
-    }
-  }
+  const real = Float64Array.from(samples, (sample, i) => sample * hann[i]!);
+  const imaginary = new Float64Array(windowSamples);
+  fourier.transform(real, imaginary);
   for (let bin = 0; bin < into.length; bin++) into[bin] = into[bin]! + real[bin]! ** 2 + imaginary[bin]! ** 2;
 }

@@ -1,6 +1,7 @@
 /** Retell AI: it has no WebSocket for audio. A request before each INVITE creates the call, whose id is the user part of the address. */
 import { textField } from '../../config-schema.js';
 import type { ProviderDescriptor } from '../../descriptor.js';
+import { below } from '../../provider.js';
 
 export const retell: ProviderDescriptor = {
   provider: 'retell',
@@ -13,7 +14,7 @@ export const retell: ProviderDescriptor = {
     knownTarget: 'sip:sip.retellai.com;transport=tcp',
     needs: ['api_key', 'agent_id'],
     register: (config, call) => ({
-      url: `${String(config.base_url ?? 'https://api.retellai.com').replace(/(?<!\/)\/+$/, '')}/v2/register-phone-call`,
+      url: below(String(config.base_url ?? 'https://api.retellai.com'), '/v2/register-phone-call'),
       headers: { Authorization: `Bearer ${String(config.api_key)}`, 'Content-Type': 'application/json' },
       body: JSON.stringify({
         agent_id: config.agent_id,
