@@ -23,7 +23,9 @@ export async function refuseForeignCarrier(
   const called = parseUri(target.requestUri);
   if (!called || !number.test(called.user)) return;
   const places = [...trunks]
-    .filter((trunk) => trunk.direction !== 'inbound' && trunk.organizationId !== organizationId)
+    .filter(
+      (trunk) => trunk.direction !== 'inbound' && trunk.organizationId !== organizationId && !asksForPassword(trunk),
+    )
     .flatMap((trunk) => trunk.gateways.flatMap(({ uri }) => parseUri(uri) ?? []));
   if (places.length === 0) return;
   const found = async (name: string) => {
@@ -41,4 +43,9 @@ export async function refuseForeignCarrier(
     const why = `${target.gateway.uri} is a number at a carrier's gateway. Call the number itself: it goes over a trunk.`;
     throw new SipError('protocol', 'destination_not_allowed', why);
   }
+}
+
+/** Its carrier knows our calls by these credentials, which are not given to users: two organizations may have accounts with it. */
+function asksForPassword({ username, password }: TrunkRecord): boolean {
+  return username !== null && password !== null;
 }

@@ -24,6 +24,7 @@ const trunks = [
   trunk(null, 'sip:sip.carrier.example'),
   trunk('other', 'sip:192.0.2.9:5080;transport=tcp'),
   trunk('mine', 'sip:pbx.example'),
+  { ...trunk('other', 'sip:sip.shared.example'), username: 'u', password: 'p' },
   trunk(null, 'sip:gone.example'),
   trunk(null, 'sip:127.0.0.1:5090'),
   trunk(null, 'sip:198.51.100.99', 'inbound'),
@@ -47,6 +48,7 @@ it.each([
 });
 
 it.each([
+  ['a carrier that asks for a password', 'sip:+19005550100@sip.shared.example'],
   ['a name', 'sip:agent_7@sip.carrier.example'],
   ['its own PBX', 'sip:100@pbx.example'],
   ['another host', 'sip:100@somewhere.example'],
