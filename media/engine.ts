@@ -73,6 +73,8 @@ export interface MediaRoom {
   beep(kind: 'entered' | 'left'): void;
   /** Records all participants, mixed into one track; one recording at a time. Of the options, `path` and `maxMs` apply. */
   record(options: RoomRecordOptions): Recording;
+  /** What is kept out of recordings of the room from now on, until the next call. */
+  redact(what: RedactedMedia): void;
 }
 
 export interface RoomSeat {
@@ -254,6 +256,8 @@ export interface RedactedMedia {
   streams: boolean;
   /** Recordings get silence while a key is pressed, as RTP event or as tones, in either direction. */
   keys: boolean;
+  /** `audio` may have begun this long ago, and may end this much later than is known; absent: 0. Of recordings at least the last 500 ms are in memory. */
+  lateMs?: number;
 }
 
 export interface Recording {

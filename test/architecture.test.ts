@@ -290,7 +290,7 @@ const callRooms: Record<string, string[]> = {
   dial: ['core', 'party', 'prompts', 'routing', 'recording'],
   control: ['redaction', 'core', 'party', 'prompts', 'routing', 'recording', 'dial'],
   agent: ['core', 'party', 'prompts', 'routing', 'recording', 'dial', 'control'],
-  conference: ['core', 'party', 'prompts', 'routing', 'recording', 'dial', 'control', 'agent'],
+  conference: ['redaction', 'core', 'party', 'prompts', 'routing', 'recording', 'dial', 'control', 'agent'],
   script: ['core', 'party', 'prompts', 'routing', 'recording', 'queue', 'dial', 'control', 'agent', 'conference'],
   root: [
     'core',

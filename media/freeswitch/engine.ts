@@ -86,6 +86,7 @@ export class FreeSwitchEngine implements MediaEngine {
       join: (session, options) => room.join(innerOf(session), options),
       beep: (kind) => room.beep(kind),
       record: (options) => room.record(options),
+      redact: (what) => room.redact(what),
     };
   }
 

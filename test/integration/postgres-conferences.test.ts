@@ -56,8 +56,8 @@ const organization = () => node(0).first?.organizationId ?? '';
 const xml = (name: string, attributes = '', dial = '') =>
   `<Response><Dial ${dial}><Conference beep="false" ${attributes}>${name}</Conference></Dial></Response>`;
 
-async function application(answers: { [path: string]: Answer }): Promise<WebhookApp> {
-  const made = await webhookApp(node(0), answers);
+async function application(answers: { [path: string]: Answer }, more: object = {}): Promise<WebhookApp> {
+  const made = await webhookApp(node(0), answers, undefined, more);
   servers.push(made);
   for (const each of nodes)
     await expect.poll(() => each.store.phoneNumbers.findDialled(made.number, 'live'), limit).toBeTruthy();
@@ -86,6 +86,19 @@ async function eventsOfLast(at: number) {
 
 const eventsOf = async (number: string, at: number) =>
   (await node(at).finishedCall(number, 20_000)).events.filter(({ event_type: type }) => type.startsWith('conference.'));
+
+/** Of 50 ms, every 25 ms. */
+const pieces = (channel: Int16Array) =>
+  Array.from({ length: Math.max(0, Math.floor(channel.length / 200) - 1) }, (_, i) =>
+    channel.subarray(i * 200, i * 200 + 400),
+  );
+
+async function recordingOf(at: number, number: string): Promise<ArrayBuffer> {
+  const { id } = await node(at).finishedCall(number, 20_000);
+  const read = () => node(at).api<{ recording_url: string | null }>('GET', `/v1/calls/${id}`);
+  await expect.poll(async () => (await read()).recording_url, limit).toBeTruthy();
+  return (await fetch((await read()).recording_url as string)).arrayBuffer();
+}
 
 it('callers of two nodes hear each other, and any node lists, mutes, holds and removes them', async () => {
   const steps = 'start end join leave mute hold';
@@ -154,6 +167,60 @@ it('callers of two nodes hear each other, and any node lists, mutes, holds and r
     return false;
   };
   expect(hasAll()).toBe(true);
+}, 90_000);
+
+it('what is said or typed in a passage of one call is in no recording, at whichever node', async () => {
+  const stored = (answer: string) => application({ '/start': answer }, { record: true });
+  const first = await stored(xml('Bank', 'record="record-from-start" recordingStatusCallback="/recorded"'));
+  const [second, third] = [await stored(xml('Bank')), await stored(xml('Bank'))];
+  const a = await caller(0, first.number, tonesHz[0]);
+  await a.untilHearsTone(440, 'our quiet tone', 0.1);
+  const b = await caller(1, second.number, tonesHz[1]);
+  const c = await caller(2, third.number, tonesHz[2]);
+  await Promise.all([a.untilHears([0, 1, 1], 'the others at a'), c.untilHears([1, 1, 0], 'the others at c')]);
+  const idOf = (made: WebhookApp) => String(made.form('/start').CallSid);
+  const secretHz = 1500;
+  const plainHz = 700;
+  const saysUntilHeard = async (who: Caller, hz: number, ms: number, heardBy: Caller) => {
+    who.say(hz, ms);
+    await heardBy.untilHearsTone(hz, `${hz} Hz`, 0.8);
+    await heardBy.phone.rtp.until(() => heardBy.level(hz, 4) < 0.1, `the end of ${hz} Hz`, 10_000);
+  };
+  const saysSecret = async (who: Caller, at: number, made: WebhookApp, heardBy: Caller) => {
+    const { data } = await node(at).api<{ data: { id: string; to_number: string }[] }>('GET', '/v1/calls');
+    const id = data.find((call) => call.to_number === made.number)?.id;
+    expect(idOf(made)).toContain(id?.replaceAll('-', ''));
+    await node(at).api('POST', `/v1/calls/${id}/redact`, { on: true });
+    await saysUntilHeard(who, secretHz, 1000, heardBy);
+    await node(at).api('POST', `/v1/calls/${id}/redact`, { on: false });
+  };
+  await saysSecret(b, 1, second, a); // at a guest's node
+  await saysSecret(a, 0, first, c); // at the owner's
+  await saysUntilHeard(a, plainHz, 2000, b);
+  for (const each of [c, b, a]) await each.leave();
+  await soon(() => expect(first.forms('/recorded')).toHaveLength(1));
+  const files = [
+    await (await fetch(first.form('/recorded').RecordingUrl as string)).arrayBuffer(),
+    ...(await Promise.all([first, second, third].map(({ number }, at) => recordingOf(at, number)))),
+  ];
+  for (const bytes of files) {
+    const channels = readWav(new Uint8Array(bytes)).channels;
+    const loudest = (hz: number) =>
+      Math.max(...channels.flatMap((channel) => pieces(channel).map((piece) => probeTone(piece, hz).amplitude)));
+    expect(loudest(secretHz) / amplitude).toBeLessThan(0.1);
+    expect(loudest(plainHz) / amplitude).toBeGreaterThan(0.8); // recorded again
+  }
+  for (const { number } of [first, second, third]) {
+    const events = (await node(0).finishedCall(number, 20_000)).events.filter((each) =>
+      each.event_type.startsWith('redaction.'),
+    );
+    expect(events.map((each) => each.event_data.source ?? each.event_data.reason)).toEqual(
+      {
+        [second.number]: ['api', 'stopped', 'bridge', 'stopped'],
+        [first.number]: ['bridge', 'stopped', 'api', 'stopped'],
+      }[number] ?? ['bridge', 'stopped', 'bridge', 'stopped'],
+    );
+  }
 }, 90_000);
 
 it('the limit of participants, the start and the end hold for all nodes together', async () => {

@@ -1,7 +1,8 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import type { RedactedMedia } from '../../media/engine.js';
 import { blanked } from '../../sip/trace.js';
-import { defaultPassage, Redaction } from '../../src/call/redaction/redaction.js';
+import { FarRedaction, type ToldRedaction } from '../../src/call/redaction/far-redaction.js';
+import { defaultPassage, Redaction, withoutRecord } from '../../src/call/redaction/redaction.js';
 import { withoutNumbers } from '../../src/call/redaction/spoken-numbers.js';
 
 describe('numbers that were said', () => {
@@ -175,15 +176,87 @@ describe('a redacted passage', () => {
     expect([one.redaction.hidesKey(), other.redaction.hidesKey()]).toEqual([true, false]);
   });
 
-  it('tells conferences', () => {
-    const { redaction } = scene();
-    const told: boolean[] = [];
-    const end = redaction.begin('gather');
-    const unobserve = redaction.observe((isOpen) => told.push(isOpen));
+  it('counts for all calls of a conference while its own is in it', () => {
+    const [one, two, three] = [scene(), scene(), scene()];
+    const conference = new Redaction(withoutRecord);
+    const [part] = [one, two, three].map(({ redaction }) => conference.link(redaction));
+    const open = () => [one.redaction, two.redaction, three.redaction, conference].map(({ isOpen }) => isOpen);
+    one.redaction.start('api', numbers);
+    expect(open()).toEqual([true, true, true, true]);
+    two.redaction.stop(); // not its own
+    expect(open()).toEqual([true, true, true, true]);
+    part?.();
+    expect(open()).toEqual([true, false, false, false]);
+    const end = three.redaction.begin('gather');
+    expect(open()).toEqual([true, true, true, true]);
     end();
-    unobserve();
-    redaction.begin('gather')();
-    expect(told).toEqual([true, false]);
+    expect(open()).toEqual([true, false, false, false]);
+    expect(two.events.map(([type, { source, reason }]) => [type, source ?? reason])).toEqual([
+      ['redaction.started', 'bridge'],
+      ['redaction.ended', 'stopped'],
+      ['redaction.started', 'bridge'],
+      ['redaction.ended', 'stopped'],
+    ]);
+  });
+});
+
+describe('a conference whose calls are at two nodes', () => {
+  function linked() {
+    const [here, there] = [scene(), scene()];
+    const messages: string[] = [];
+    const wire = (to: () => FarRedaction) => (what: ToldRedaction) => {
+      messages.push(JSON.stringify(what));
+      to().heard(JSON.parse(JSON.stringify(what)));
+    };
+    const far: FarRedaction = new FarRedaction(wire(() => near));
+    const near: FarRedaction = new FarRedaction(wire(() => far));
+    const unlink = [here.redaction.link(far.redaction), there.redaction.link(near.redaction)];
+    return { here, there, messages, far, near, unlink };
+  }
+  const late = { ...silent, lateMs: 500 };
+
+  it('a passage of either counts for both, from before the message came, and is told once', () => {
+    const { here, there, messages } = linked();
+    here.redaction.start('api', { ...numbers, transcript: 'all', streams: true });
+    expect(there.media).toEqual([{ ...late, streams: true }]);
+    expect(there.redaction.textOf('Anna')).toBe('[redacted]');
+    const end = there.redaction.begin('gather');
+    here.redaction.stop();
+    expect([here.redaction.isOpen, there.redaction.isOpen]).toEqual([true, true]);
+    end();
+    expect([here.redaction.isOpen, there.redaction.isOpen]).toEqual([false, false]);
+    expect(messages).toHaveLength(4);
+    here.redaction.redactEveryKey();
+    expect(there.redaction.hidesKey()).toBe(true);
+    expect(messages).toHaveLength(5);
+  });
+
+  it('what began before they met counts, and ends with the link', () => {
+    const first = scene();
+    const second = scene();
+    first.redaction.start('api', numbers);
+    const told: ToldRedaction[] = [];
+    const far = new FarRedaction((what) => told.push(what));
+    const unlink = first.redaction.link(far.redaction);
+    expect(told).toEqual([{ passage: numbers, everyKey: false }]);
+    const near = new FarRedaction(() => {});
+    second.redaction.link(near.redaction);
+    for (const each of told) near.heard(each);
+    expect(second.redaction.isOpen).toBe(true);
+    near.close();
+    unlink();
+    expect(second.redaction.isOpen).toBe(false);
+    expect(first.redaction.isOpen).toBe(true);
+  });
+
+  it('ends at the limit, also when the other node says nothing more', () => {
+    const { redaction, media } = scene();
+    const near = new FarRedaction(() => {});
+    redaction.link(near.redaction);
+    near.heard({ passage: { ...numbers, limitMs: 5000 }, everyKey: false });
+    expect(media).toEqual([late]);
+    vi.advanceTimersByTime(5000);
+    expect(media).toEqual([late, stored]);
   });
 });
 

@@ -2,7 +2,7 @@
  * The shared memory of a conference. Each seat has a ring of 20 ms frames at 8 kHz: its own session writes it, and the sessions of all other
  * seats read it when their phones are due. Nothing is copied between threads, and a thread that dies takes only its own phones along.
  */
-import type { PhoneCodec } from '../../engine.js';
+import type { PhoneCodec, RedactedMedia } from '../../engine.js';
 import { alawToLinear, linearToAlaw, linearToUlaw, silenceByte, ulawToLinear } from '../codec/g711.js';
 import { FormatConverter, sampleFormatOf } from '../sample-format.js';
 import type { PhoneAudio } from './phone-audio.js';
@@ -27,7 +27,7 @@ const latest = 12;
 const kneeAt = 24_000;
 const aboveKnee = 32_767 - kneeAt;
 
-const word = { entered: 0, left: 1, seats: 2, recording: 3, words: 4 } as const;
+const word = { entered: 0, left: 1, seats: 2, recording: 3, redacted: 4, words: 5 } as const;
 const seatWord = { muted: 0, written: 1, spoke: 2, words: 3 } as const;
 type Law = 'PCMU' | 'PCMA';
 const linearOf = { PCMU: ulawToLinear, PCMA: alawToLinear };
@@ -35,6 +35,8 @@ const codeOf = { PCMU: linearToUlaw, PCMA: linearToAlaw };
 
 /** State of the room's recording. */
 export type RoomRecordingOrder = 'go' | 'pause' | 'stop';
+/** Bits of the word `redacted`; above them `lateMs`. */
+const redacted = { audio: 1, keys: 2, lateFrom: 4 } as const;
 const orders: readonly RoomRecordingOrder[] = ['go', 'pause', 'stop'];
 
 /** A view of the shared memory, created on each thread. */
@@ -80,6 +82,24 @@ export class Room {
 
   set recording(order: RoomRecordingOrder) {
     Atomics.store(this.words, word.recording, orders.indexOf(order));
+  }
+
+  /** What is kept out of its recording; a number that changes with it. */
+  get redactedWord(): number {
+    return Atomics.load(this.words, word.redacted);
+  }
+
+  get redacted(): RedactedMedia {
+    const bits = this.redactedWord;
+    return {
+      ...{ audio: (bits & redacted.audio) !== 0, streams: false, keys: (bits & redacted.keys) !== 0 },
+      lateMs: Math.floor(bits / redacted.lateFrom),
+    };
+  }
+
+  set redacted({ audio, keys, lateMs = 0 }: RedactedMedia) {
+    const bits = (audio ? redacted.audio : 0) | (keys ? redacted.keys : 0) | (lateMs * redacted.lateFrom);
+    Atomics.store(this.words, word.redacted, bits);
   }
 
   mute(seat: number, muted: boolean): void {

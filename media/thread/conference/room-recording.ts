@@ -7,8 +7,6 @@ import type { DiskConnection } from '../../recording/disk-connection.js';
 import { SessionRecordings } from '../session/session-recordings.js';
 
 const frameMs = 20;
-/** What the participants said during a pause is in the mix a little later. */
-const afterPauseMs = 100;
 /** After a stall of the thread, at most this many missed frames are made up at once. */
 const mostLate = 10;
 
@@ -35,13 +33,16 @@ export class RoomRecording {
     });
     let timestamp = 0;
     let dueMs = now() + frameMs;
-    let pausedUntilMs = Number.NEGATIVE_INFINITY;
+    let redacted = 0;
     const entry = clock.add((nowMs) => {
       if (nowMs - dueMs > mostLate * frameMs) dueMs = nowMs;
       while (dueMs <= nowMs + 0.5) {
         ear.take(frame, 0, roomFrame);
-        if (room.recording === 'pause') pausedUntilMs = nowMs + afterPauseMs;
-        recordings.pause(1, nowMs < pausedUntilMs);
+        recordings.pause(1, room.recording === 'pause');
+        if (redacted !== room.redactedWord) {
+          redacted = room.redactedWord;
+          recordings.redact(room.redacted, nowMs);
+        }
         recordings.fromPhone(timestamp, frame, 'PCMU', nowMs);
         timestamp = (timestamp + roomFrame) >>> 0;
         dueMs += frameMs;

@@ -6,6 +6,7 @@ import {
   type MediaSession,
   type PlayEnd,
   type Recording,
+  type RedactedMedia,
   type RoomRecordOptions,
   type RoomSeat,
 } from '../../engine.js';
@@ -57,6 +58,10 @@ export class RemoteRoom implements MediaRoom {
 
   beep(kind: 'entered' | 'left'): void {
     this.room.beep(kind);
+  }
+
+  redact(what: RedactedMedia): void {
+    this.room.redacted = what;
   }
 
   record(options: RoomRecordOptions): Recording {

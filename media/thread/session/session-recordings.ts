@@ -115,8 +115,8 @@ export class SessionRecordings {
         ? [0, 1].map(() => ({ listener: new DtmfListener(), narrow: new G711Converter() }))
         : [];
     if (what.audio === before.audio) return;
-    if (what.audio) this.silence(nowMs, Number.POSITIVE_INFINITY);
-    else this.silence(this.silentFromMs, nowMs + afterRedactedMs);
+    if (what.audio) this.silence(nowMs - (what.lateMs ?? 0), Number.POSITIVE_INFINITY);
+    else this.silence(this.silentFromMs, nowMs + afterRedactedMs + (before.lateMs ?? 0));
   }
 
   /** A key is pressed at this moment. */

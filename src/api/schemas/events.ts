@@ -198,7 +198,7 @@ export const eventTypes: Record<Described, readonly [when: string, data: Fields]
   ],
   'redaction.started': [
     'A passage began whose keys, spoken numbers and audio are not stored.',
-    { source: text('Who asked for it: `api`, `agent`, `gather`, or `bridge`: the other call of a bridge') },
+    { source: text('Who asked for it: `api`, `agent`, `gather`, or `bridge`: a call that this one is connected with') },
   ],
   'redaction.ended': [
     'The redacted passage ended.',

@@ -5,7 +5,7 @@ import type { PartialRecordings } from '../recording/recordings.js';
 
 /** A call that enters a conference: one of this node, or of another one. */
 export interface ConferenceHost {
-  readonly call: Pick<Call, 'id' | 'ending' | 'event'> & Partial<Pick<Call, 'redaction'>>;
+  readonly call: Pick<Call, 'id' | 'ending' | 'event' | 'redaction'>;
   readonly scope: Scope;
   readonly takes: PartialRecordings;
   /** Sends a status callback, signed as the webhook of this call signs. */

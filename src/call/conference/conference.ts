@@ -5,6 +5,7 @@ import type { ConferenceJoin as ConferenceAction, StatusCallback } from '../../w
 import { recordingStatusFields } from '../../webhook/request-bodies.js';
 import { accountSid, callSid, conferenceSid } from '../../webhook/twilio-parameters.js';
 import type { PartialRecording } from '../recording/recordings.js';
+import { Redaction, withoutRecord } from '../redaction/redaction.js';
 import type { ConferenceHost } from './conference-host.js';
 import type { Participant } from './participant.js';
 import type { ResumedStay } from './place.js';
@@ -54,8 +55,9 @@ export class Conference {
   private take: PartialRecording | null = null;
   private sequence = 1;
   private looking: NodeJS.Timeout | null = null;
-  /** Stop following the redacted passages of the participants. */
-  private readonly unobserve = new Map<Participant, () => void>();
+  /** Passages of one participant count for all of them, and for the recording of the conference. */
+  private readonly redaction = new Redaction(withoutRecord);
+  private readonly unlink = new Map<Participant, () => void>();
 
   constructor(
     readonly id: string,
@@ -73,13 +75,14 @@ export class Conference {
     this.name = action.name;
     this.seats = action.maxParticipants;
     this.callback = action.status;
+    this.redaction.cover(room);
     if (isRunning) this.begin();
   }
 
   /** The participant hears the others, or music until a second one enters. `resumed`: it was in the conference before, at this or another node. */
   enter(participant: Participant, resumed: ResumedStay | null = null): void {
     this.participants.push(participant);
-    this.unobserve.set(participant, participant.call.redaction?.observe(() => this.redactRecording()) ?? (() => {}));
+    this.unlink.set(participant, this.redaction.link(participant.call.redaction));
     const { muted, label, action } = participant;
     participant.event('conference.joined', {
       ...(label === null ? {} : { label }),
@@ -95,7 +98,7 @@ export class Conference {
   /** The same call enters again, because it lost its way here: what it had is taken away, and nobody hears of it. */
   forget(participant: Participant): void {
     this.participants = this.participants.filter((each) => each !== participant);
-    this.unfollow(participant);
+    this.part(participant);
     participant.remove('moved');
   }
 
@@ -103,7 +106,7 @@ export class Conference {
   giveAway(): void {
     this.close();
     for (const participant of this.participants) {
-      this.unfollow(participant);
+      this.part(participant);
       participant.remove('moved');
     }
     this.participants = [];
@@ -113,7 +116,7 @@ export class Conference {
   leave(participant: Participant, reason: 'left' | 'kicked' | 'lost'): void {
     if (!this.participants.includes(participant)) return; // it moved
     this.participants = this.participants.filter((each) => each !== participant);
-    this.unfollow(participant);
+    this.part(participant);
     const how = reason === 'kicked' ? 'kicked' : 'left';
     if (reason !== 'lost')
       participant.event('conference.left', { reason: this.endedBy === null ? how : 'conference_ended' });
@@ -193,7 +196,6 @@ export class Conference {
     if (!action.record || this.take !== null) return;
     const take = host.takes.begin(call, this.room, 'conference', { tracks: 'phone' });
     this.take = take;
-    this.redactRecording();
     const tell = (status: 'in-progress' | 'completed' | 'absent', recording: PartialRecording['begun']) => {
       if (!action.recordingStatus?.events.includes(status)) return;
       const fields = recordingStatusFields(status, recording, 'Conference');
@@ -203,15 +205,9 @@ export class Conference {
     void take.made.then((made) => tell(made.error === null && made.durationMs > 0 ? 'completed' : 'absent', made));
   }
 
-  private unfollow(participant: Participant): void {
-    this.unobserve.get(participant)?.();
-    this.unobserve.delete(participant);
-    this.redactRecording();
-  }
-
-  /** The recording is silent during a redacted passage of any participant. */
-  private redactRecording(): void {
-    this.take?.pause(this.participants.some(({ call }) => call.redaction?.isOpen ?? false));
+  private part(participant: Participant): void {
+    this.unlink.get(participant)?.();
+    this.unlink.delete(participant);
   }
 
   private look(): void {

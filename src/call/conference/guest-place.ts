@@ -7,6 +7,7 @@ import type { WaitMusic } from '../../webhook/actions.js';
 import { codecsLike } from '../dial/leg-media.js';
 import type { Application } from '../party/application.js';
 import type { MediaControl } from '../party/media-control.js';
+import { FarRedaction } from '../redaction/far-redaction.js';
 import type { ConferenceEntry, Full } from './conferences.js';
 import { type GuestState, linkPurpose, NodeLink, type ToGuest, type ToOwner } from './node-link.js';
 import type { ConferencePlace, PlaceAudio, ResumedStay } from './place.js';
@@ -67,12 +68,19 @@ export class GuestPlace implements ConferencePlace {
     const reply = new Promise<Reply | null>((resolve) => {
       replied = resolve;
     });
+    const far = new FarRedaction((redaction) => link.send({ kind: 'redaction', redaction }));
     const link: Link = await linkTo(owner, entry, deps, signal, (message) => {
       if (message.kind === 'joined' || message.kind === 'refused') replied(message);
+      else if (message.kind === 'redaction') far.heard(message.redaction);
       else if (place === null) early.push(message);
       else place.#heard(message);
     });
     const { host, action, resumed } = entry;
+    const unlink = host.call.redaction.link(far.redaction);
+    void link.over.then(() => {
+      unlink();
+      far.close();
+    });
     link.send({ kind: 'join', scope: host.scope, callId: host.call.id, action, resumed });
     void link.over.then(() => replied(null));
     const answer = await withDeadline(enterLimitMs, 'the conference', signal, () => reply).catch(() => null);

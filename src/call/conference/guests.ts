@@ -6,6 +6,7 @@ import type { FollowUp, WaitMusic } from '../../webhook/actions.js';
 import type { Application } from '../party/application.js';
 import { MediaControl } from '../party/media-control.js';
 import type { PartialRecordings } from '../recording/recordings.js';
+import { FarRedaction } from '../redaction/far-redaction.js';
 import type { Conference } from './conference.js';
 import type { ConferenceHost } from './conference-host.js';
 import type { Conferences } from './conferences.js';
@@ -62,6 +63,7 @@ class Guest implements Application {
   readonly kind = 'conference';
   readonly link: NodeLink<ToGuest, ToOwner>;
   private readonly control: MediaControl;
+  private readonly far = new FarRedaction((redaction) => this.link.send({ kind: 'redaction', redaction }));
   private readonly watching: NodeJS.Timeout;
   private conference: Conference | null = null;
   private participant: Participant | null = null;
@@ -94,6 +96,7 @@ class Guest implements Application {
 
   private heard(message: ToOwner): void {
     if (message.kind === 'join') this.join(message);
+    else if (message.kind === 'redaction') this.far.heard(message.redaction);
     else if (message.kind === 'leave') {
       if (this.host !== null) this.host.call.hasEnded = message.hasCallEnded;
       this.left(message.reason);
@@ -127,9 +130,10 @@ class Guest implements Application {
 
   /** The call, for the conference: what is to be in its record goes to its node. */
   private callOf(id: string): ConferenceHost['call'] & { hasEnded: boolean } {
-    const { link, deps } = this;
+    const { link, deps, far } = this;
     return {
       id,
+      redaction: far.redaction,
       hasEnded: false,
       get ending() {
         return this.hasEnded ? ({ cause: 'normal_clearing', source: 'caller' } as const) : null;
@@ -179,5 +183,6 @@ class Guest implements Application {
     this.rise();
     this.participant = null;
     if (conference !== null && participant !== null) conference.leave(participant, reason);
+    this.far.close();
   }
 }

@@ -5,6 +5,7 @@ import type { CallLeg } from '../../../sip/leg.js';
 import type { EventType } from '../../store/calls/event-types.js';
 import type { Scope } from '../../store/tenants/scope.js';
 import type { ConferenceJoin as ConferenceAction, FollowUp, WaitMusic } from '../../webhook/actions.js';
+import type { ToldRedaction } from '../redaction/far-redaction.js';
 import type { ResumedStay } from './place.js';
 
 /** The purpose of the INVITE's pass; its subject is the id of the conference. */
@@ -14,6 +15,7 @@ export const linkPurpose = 'conference';
 export type ToOwner =
   | { kind: 'join'; scope: Scope; callId: string; action: ConferenceAction; resumed: ResumedStay | null }
   | { kind: 'leave'; reason: 'left' | 'kicked'; hasCallEnded: boolean }
+  | RedactionTold
   | { kind: 'alive' };
 
 /** From the owner to the call's node. */
@@ -27,7 +29,11 @@ export type ToGuest =
   | { kind: 'event'; type: EventType; data: Record<string, unknown> }
   /** To be sent and signed by the call's webhook. */
   | { kind: 'callback'; conferenceId: string; to: FollowUp; fields: { [name: string]: string } }
-  | { kind: 'removed'; reason: 'left' | 'kicked' | 'moved' };
+  | { kind: 'removed'; reason: 'left' | 'kicked' | 'moved' }
+  | RedactionTold;
+
+/** Of the call, or of the others in the conference. At each change; also before `join` and `joined`, so that nothing is stored before. */
+type RedactionTold = { kind: 'redaction'; redaction: ToldRedaction };
 
 export interface GuestState {
   music: WaitMusic | null;

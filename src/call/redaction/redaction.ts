@@ -5,7 +5,7 @@
 import type { MediaSession, RedactedMedia } from '../../../media/engine.js';
 import { redactedText, withoutNumbers } from './spoken-numbers.js';
 
-/** `bridge`: the passage is of the call that is bridged with this one. */
+/** `bridge`: the passage is of a call that this one is connected with. */
 export type RedactionSource = 'api' | 'agent' | 'gather' | 'bridge';
 
 export interface PassageTerms {
@@ -28,6 +28,8 @@ interface Passage {
   origin: Redaction;
   source: RedactionSource;
   terms: PassageTerms;
+  /** It may have begun this long before this process knew. */
+  lateMs: number;
 }
 
 /** What a redaction needs of its call. */
@@ -39,6 +41,13 @@ export interface RedactedCall {
   clockMs(): number;
 }
 
+/** Of what has no record: a conference, a link to another node. */
+export const withoutRecord: RedactedCall = {
+  event: () => {},
+  sinceAnswerMs: () => 0,
+  clockMs: () => performance.now(),
+};
+
 export class Redaction {
   /** The passages that are open now; the call is redacted while there is one. */
   readonly #open = new Set<Passage>();
@@ -46,7 +55,6 @@ export class Redaction {
   readonly #stretches: { fromMs: number; toMs: number; all: boolean }[] = [];
   readonly #linked = new Set<Redaction>();
   readonly #sessions = new Set<Pick<MediaSession, 'redact'>>();
-  readonly #listeners = new Set<(isOpen: boolean) => void>();
   /** Ends the passage that a command began. */
   #endCommanded: (() => void) | null = null;
   #everyKey = false;
@@ -59,9 +67,24 @@ export class Redaction {
     return this.#open.size > 0;
   }
 
+  get hidesEveryKey(): boolean {
+    return this.#everyKey;
+  }
+
+  /** What the open passages that began in others ask for together; null: there is none. */
+  get ofOthers(): PassageTerms | null {
+    const terms = [...this.#open].filter(({ origin }) => origin !== this).map((passage) => passage.terms);
+    if (terms.length === 0) return null;
+    return {
+      limitMs: Math.max(...terms.map(({ limitMs }) => limitMs)),
+      streams: terms.some(({ streams }) => streams),
+      transcript: terms.some(({ transcript }) => transcript === 'all') ? 'all' : 'numbers',
+    };
+  }
+
   /** Begins a passage; the returned function ends it. It ends with the call at the latest. */
-  begin(source: Exclude<RedactionSource, 'bridge'>, terms: PassageTerms = defaultPassage): () => void {
-    const passage: Passage = { origin: this, source, terms };
+  begin(source: RedactionSource, terms: PassageTerms = defaultPassage, lateMs = 0): () => void {
+    const passage: Passage = { origin: this, source, terms, lateMs };
     const end = (reason: 'stopped' | 'limit') => {
       clearTimeout(timer);
       this.#remove(passage, reason);
@@ -95,18 +118,11 @@ export class Redaction {
     for (const other of this.#linked) other.redactEveryKey();
   }
 
-  /** The media of a phone of this call; what the returned function forgets. */
+  /** The media of a phone of this call, or the room of a conference; what the returned function forgets. */
   cover(session: Pick<MediaSession, 'redact'>): () => void {
     this.#sessions.add(session);
     if (this.isOpen || this.#everyKey) session.redact(this.#media);
     return () => this.#sessions.delete(session);
-  }
-
-  /** Calls `on` when a stretch begins or ends, and at once when one is open, until the returned function is called. */
-  observe(on: (isOpen: boolean) => void): () => void {
-    this.#listeners.add(on);
-    if (this.isOpen) on(true);
-    return () => this.#listeners.delete(on);
   }
 
   /** Two calls hear each other: the passages of either count for both, until the returned function is called. */
@@ -125,8 +141,7 @@ export class Redaction {
       this.#linked.delete(other);
       other.#linked.delete(this);
       for (const each of [this, other])
-        for (const passage of [...each.#open])
-          if (passage.origin !== each && !each.#linked.has(passage.origin)) each.#remove(passage, 'stopped');
+        for (const passage of [...each.#open]) if (!each.#hears(passage.origin)) each.#remove(passage, 'stopped');
     };
   }
 
@@ -152,11 +167,21 @@ export class Redaction {
   }
 
   get #media(): RedactedMedia {
+    const open = [...this.#open];
+    const lateMs = Math.max(0, ...open.map((passage) => passage.lateMs));
     return {
       audio: this.isOpen,
-      streams: [...this.#open].some(({ terms }) => terms.streams),
+      streams: open.some(({ terms }) => terms.streams),
       keys: this.#everyKey,
+      ...(lateMs > 0 && { lateMs }),
     };
+  }
+
+  /** Directly, or through others. */
+  #hears(other: Redaction, passed = new Set<Redaction>()): boolean {
+    if (other === this) return true;
+    passed.add(this);
+    return [...this.#linked].some((each) => !passed.has(each) && each.#hears(other, passed));
   }
 
   #add(passage: Passage): void {
@@ -173,7 +198,6 @@ export class Redaction {
       this.#startedMs = this.call.sinceAnswerMs();
       if (!this.#isOver)
         this.call.event('redaction.started', { source: passage.origin === this ? passage.source : 'bridge' });
-      for (const on of [...this.#listeners]) on(true);
     }
     for (const other of this.#linked) other.#add(passage);
   }
@@ -187,7 +211,6 @@ export class Redaction {
     const stretch = this.#stretches.at(-1);
     if (stretch !== undefined) stretch.toMs = this.call.clockMs();
     this.#ended(reason);
-    for (const on of [...this.#listeners]) on(false);
   }
 
   #ended(reason: 'stopped' | 'limit' | 'call_ended'): void {
