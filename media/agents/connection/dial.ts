@@ -25,7 +25,7 @@ let read = readInto;
 
 export interface DialledAgent {
   ws: WebSocket;
-  /** Sends messages in place of `ws`, once it is open. */
+  /** What sends messages in place of `ws`, once it is open. */
   frames(): WebSocketFrameWriter;
 }
 
@@ -43,7 +43,6 @@ export function dial(upgrade: Upgrade, o: DialOptions, hooks: FrameHooks): Diall
   }
   if (!o.allowPrivateAddress) refuseInternalLiteral(url);
   let socket: net.Socket;
-  let writer: WebSocketFrameWriter | undefined;
   /** null before the socket is open: HTTP is read by its stream. */
   let frames: WebSocketFrameReader | null = null;
   /** Data that arrived with the upgrade has left the stream, which gets no more. */
@@ -103,9 +102,6 @@ export function dial(upgrade: Upgrade, o: DialOptions, hooks: FrameHooks): Diall
   });
   return {
     ws,
-    frames: () => {
-      writer ??= new WebSocketFrameWriter(socket);
-      return writer;
-    },
+    frames: () => new WebSocketFrameWriter(socket),
   };
 }

@@ -4,9 +4,10 @@ import type { AgentFailure, AgentMessage, AudioFormat, Upgrade } from '../agent.
 import { broken, brokenSocket, connectFailure, refusedUpgrade } from './connect-failure.js';
 import { dial } from './dial.js';
 import type { FrameHooks } from './frame-reader.js';
+import type { WebSocketFrameWriter } from './frame-writer.js';
 import { Heartbeat } from './heartbeat.js';
 import { ReceiveBudget } from './receive-budget.js';
-import { SendQueue } from './send-queue.js';
+import { SendQueue, type SendTarget } from './send-queue.js';
 import type { AgentTransport, TransportHooks, TransportLimits } from './transport/transport.js';
 
 const EMPTY = Buffer.alloc(0);
@@ -16,10 +17,12 @@ let received: Buffer = EMPTY;
 let isBinary = false;
 const handle = (): void => receiver?.handle(received, isBinary);
 
-export class AgentWebSocket implements AgentTransport, FrameHooks {
+export class AgentWebSocket implements AgentTransport, FrameHooks, SendTarget {
   readonly sendQueue: SendQueue;
   readonly receiveBudget: ReceiveBudget;
   readonly #ws: WebSocket;
+  /** null before the socket is open. */
+  #writer: WebSocketFrameWriter | null = null;
   readonly #hooks: TransportHooks;
   readonly #heartbeat: Heartbeat;
   #failure: AgentFailure | null = null;
@@ -34,21 +37,8 @@ export class AgentWebSocket implements AgentTransport, FrameHooks {
     this.#hooks = hooks;
     const guarded = (fn: () => void) => () => hooks.guard(fn);
     this.receiveBudget = new ReceiveBudget(limits, ws);
-    const target = {
-      get isOpen() {
-        return ws.readyState === ws.OPEN;
-      },
-      get bufferedAmount() {
-        return ws.readyState === ws.OPEN ? frames().waitingBytes : 0;
-      },
-      write: (message: string | Uint8Array) => {
-        if (typeof message === 'string') frames().text(message);
-        else frames().binary(message);
-      },
-    };
-    this.sendQueue = new SendQueue(target, limits, () =>
-      this.break(broken('The agent does not read what it is sent.')),
-    );
+    // The socket itself, since an object with getters of its own would have a shape of its own for each socket.
+    this.sendQueue = new SendQueue(this, limits, () => this.break(broken('The agent does not read what it is sent.')));
     this.#heartbeat = new Heartbeat({
       ping: guarded(() => {
         ws.ping();
@@ -60,6 +50,7 @@ export class AgentWebSocket implements AgentTransport, FrameHooks {
     });
     ws.on('open', () => {
       this.#wasOpen = true;
+      this.#writer = frames();
       if (this.#over) return;
       this.#heartbeat.start();
       hooks.guard(() => {
@@ -76,6 +67,20 @@ export class AgentWebSocket implements AgentTransport, FrameHooks {
       this.#stop();
       hooks.closed(code, reason.toString(), this.#failure);
     });
+  }
+
+  get isOpen(): boolean {
+    return this.#writer !== null && this.#ws.readyState === this.#ws.OPEN;
+  }
+
+  get bufferedAmount(): number {
+    return this.isOpen ? (this.#writer?.waitingBytes ?? 0) : 0;
+  }
+
+  /** Only while the socket is open. */
+  write(message: string | Uint8Array): void {
+    if (typeof message === 'string') this.#writer?.text(message);
+    else this.#writer?.binary(message);
   }
 
   get closing(): boolean {
