@@ -16,6 +16,7 @@ import { type ControlPort, keyOf, reachServer } from './drachtio/reach-server.js
 import type { Stack } from './drachtio/types.js';
 import { foreignClock, sharedClock } from './drachtio/wire-clock.js';
 import { EmbeddedServer } from './embedded-server.js';
+import { parseUri } from './inbound/identity.js';
 import { Inbound } from './inbound/requests.js';
 import type {
   CallLeg,
@@ -207,6 +208,13 @@ class Gateway implements SipGateway {
   /** The addresses at which peers reach us, as reported by the connected servers. */
   get addresses(): readonly ServerAddress[] {
     return this.#server?.addresses ?? this.#connected.flatMap((link) => link.contacts);
+  }
+
+  isOurs(uri: string): boolean {
+    const parsed = parseUri(uri);
+    if (parsed === null) return false;
+    const isTls = parsed.scheme === 'sips' || parsed.params.transport?.toLowerCase() === 'tls';
+    return this.#addresses.isOurs(parsed.host, parsed.port ?? (isTls ? 5061 : 5060), this.addresses);
   }
 
   get connected(): boolean {

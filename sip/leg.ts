@@ -258,6 +258,8 @@ export interface SipCounters {
 export interface SipGateway {
   /** The addresses at which peers reach us: those of the embedded server, or those that connected external servers report. */
   readonly addresses: readonly { transport: string; host: string; port: number }[];
+  /** Whether a SIP URI names one of these addresses, so that a call to it would come back to us. */
+  isOurs(uri: string): boolean;
   /** The handler of incoming calls; there is one. If its promise rejects, the call is answered 500 and counted. */
   onIncomingCall(handler: (call: IncomingCall) => Promise<void>): void;
   /**

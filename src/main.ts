@@ -363,6 +363,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
           closing,
           begin: (wish) => beginChildCall(store, admissions, wish),
           allowPrivateTargets: settings.allowPrivateTargets,
+          isOurs: (uri) => sip.isOurs(uri),
           hasUser: (organizationId, name) => trunks.withUsername(name)?.organizationId === organizationId,
           dial: (request, signal) => sip.dial(request, signal),
           carriers: carriersOf,

@@ -1,6 +1,7 @@
 /** Our address as a peer should see it: for the SDP and the log. */
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import { AddressRanges } from '../server/overload/prefix-table.js';
 import { routedAddress } from '../server/transport/routed-address.js';
 import type { ServerAddress } from './connection.js';
@@ -36,6 +37,14 @@ export class AdvertisedAddresses {
     return externalIp && isIP(peerAddress) && !this.#localNets.has(peerAddress) ? externalIp : own;
   }
 
+  /** Whether a call to this host and port would come back to us. */
+  isOurs(host: string, port: number, listeners: readonly ServerAddress[]): boolean {
+    const here = listeners.filter((listener) => listener.port === port);
+    if (here.some((listener) => listener.host === host)) return true;
+    if (here.length > 0 && host === this.options.externalIp) return true;
+    return here.some((listener) => wildcards.has(listener.host)) && hostsOfThisMachine().includes(host);
+  }
+
   /** Our address towards the peer of an incoming request. `listener`: the address it arrived on, perhaps a wildcard. */
   async facing(peerAddress: string, listener: string): Promise<string> {
     const own = this.options.mediaHost ?? listener;
@@ -53,6 +62,10 @@ export class AdvertisedAddresses {
     const own = listeners.find((listener) => isIP(listener.host) === isIP(peer)) ?? listeners[0];
     return this.facing(peer, own?.host ?? '');
   }
+}
+
+function hostsOfThisMachine(): string[] {
+  return Object.values(networkInterfaces()).flatMap((all) => all?.map(({ address }) => address) ?? []);
 }
 
 async function resolve(host: string): Promise<string> {

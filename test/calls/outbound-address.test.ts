@@ -101,6 +101,17 @@ describe("Calls.json of Twilio's client", () => {
     expect((await client.calls(made.sid).fetch()).status).toBe(status);
   });
 
+  test('sip: with an address of this server means its registered phones', async () => {
+    const { mine, client } = await application();
+    const here = `127.0.0.1:${scene.app.sip.addresses[0]?.port}`;
+    const made = await client.calls.create({ from: mine.number, to: `sip:desk1@${here}`, twiml });
+    await takeCall(desk);
+    expect(await recordOf(scene.app, made.sid)).toMatchObject({ status: 'completed' });
+    const nobody = await client.calls.create({ from: mine.number, to: `sip:nobody@${here};transport=tcp`, twiml });
+    const record = await recordOf(scene.app, nobody.sid);
+    expect(record).toMatchObject({ status: 'failed', hangup_cause: 'not_found' });
+  });
+
   test('sip: calls the address, and answers its challenge with SipAuthUsername and SipAuthPassword', async () => {
     const { mine, client } = await application();
     const to = `sip:shop@127.0.0.1:${elsewhere.sip.port}`;

@@ -35,6 +35,20 @@ describe('the address that a peer gets', () => {
   });
 });
 
+describe('a call to an address of ours would come back', () => {
+  const at = (host: string) => [{ transport: 'udp', host, port: 5060 }];
+  it.each([
+    ['where SIP listens', {}, '10.0.0.1', 5060, '10.0.0.1', true],
+    ['at another port', {}, '10.0.0.1', 5062, '10.0.0.1', false],
+    ['at another host', {}, '10.0.0.2', 5060, '10.0.0.1', false],
+    ['from outside', { externalIp: '203.0.113.5' }, '203.0.113.5', 5060, '10.0.0.1', true],
+    ['on a wildcard, at any address of the machine', {}, '127.0.0.1', 5060, '0.0.0.0', true],
+    ['on a wildcard, elsewhere', {}, '198.51.100.7', 5060, '0.0.0.0', false],
+  ])('%s', (_, options, host, port, listener, ours) => {
+    expect(new AdvertisedAddresses({ localNets, ...options }).isOurs(host, port, at(listener))).toBe(ours);
+  });
+});
+
 describe('a peer without a route', () => {
   // the kernel connects to a broadcast address only when it is asked to
   const unreachable = '255.255.255.255';

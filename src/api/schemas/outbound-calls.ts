@@ -15,7 +15,7 @@ export const outboundCallBody = body({
   to_number: Type.String({
     maxLength: 500,
     description:
-      'The number to call, in E.164; spaces and `-.()` are stripped. Or an address, which no trunk carries: `client:` and the user name of a registered phone of the organization, or a SIP address such as `sip:alice@example.com`; `?X-Name=value` become header fields.',
+      'The number to call, in E.164; spaces and `-.()` are stripped. Or an address, which no trunk carries: `client:` and the user name of a registered phone of the organization, or a SIP address such as `sip:alice@example.com`, which at an address of this server is a registered phone too; `?X-Name=value` become header fields.',
   }),
   from_number: number(
     "The caller id: one of the organization's phone numbers. A test key may always use `+15005550006`.",

@@ -10,6 +10,8 @@ import { srtpTowards } from './leg-media.js';
 /** What it needs of the process. */
 export interface AddressDialDeps {
   dial: SipGateway['dial'];
+  /** Whether a SIP address is one of ours, where the organization's phones register. */
+  isOurs: SipGateway['isOurs'];
   /** SIP addresses inside our network may be called. */
   allowPrivateTargets: boolean;
   /** Whether the organization has a trunk with this user name, which registers with us. */
@@ -19,7 +21,7 @@ export interface AddressDialDeps {
 export interface AddressDialRequest
   extends Pick<TrunkDialRequest, 'sipCallId' | 'from' | 'ringTimeoutMs' | 'onProgress'> {
   organizationId: string;
-  /** `client:name` or a SIP URI; `?X-Name=value` become header fields of the INVITE. */
+  /** `client:name` or a SIP URI, which at an address of ours means the same; `?X-Name=value` become header fields of the INVITE. */
   to: string;
   auth: { username: string; password: string } | null;
   headers: { [name: string]: string };
@@ -32,11 +34,11 @@ export interface AddressDialRequest
  */
 export async function dialAddress(call: Call, wish: AddressDialRequest, deps: AddressDialDeps): Promise<CallLeg> {
   const { address, headers } = addressParts(wish.to);
-  const user = clientAddress.exec(address)?.[1];
+  const user = clientAddress.exec(address)?.[1] ?? (deps.isOurs(address) ? sipUser.exec(address)?.[1] : undefined);
   if (user !== undefined && !deps.hasUser(wish.organizationId, user))
     throw new CallEnded({ cause: 'not_found', source: 'system', detail: `There is no user "${user}".` });
   // The SIP application takes an address without a user part for the name of a registered phone, of whatever organization.
-  if (user === undefined && !/^sips?:[^@;]+@/i.test(address))
+  if (user === undefined && !sipUser.test(address))
     throw new CallEnded({ cause: 'not_found', source: 'system', detail: `${address} has no user part.` });
   const { sipCallId, from, ringTimeoutMs, auth, onProgress } = wish;
   const uri = user === undefined ? address : `sip:${user}`;
@@ -56,6 +58,8 @@ export async function dialAddress(call: Call, wish: AddressDialRequest, deps: Ad
   );
   return user === undefined ? leg : leg.catch(notRegistered);
 }
+
+const sipUser = /^sips?:([^@;]+)@/i;
 
 /** A user without a registration does not answer. */
 function notRegistered(error: unknown): never {
