@@ -1,7 +1,7 @@
 /**
- * What one second of a call costs in each agent protocol, with the sockets of real calls and the provider simulators in another process:
- * 50 frames of the caller, and one second of the agent's audio in its provider's pieces, between the phone's G.711 and the protocol's
- * format. Then, in real time, how long an answer takes: from our last frame of the caller's utterance to the first audio of the answer,
+ * What a call costs in each agent protocol, with the sockets of real calls and the provider simulators in another process: its connection,
+ * from the address to the agent's readiness and to its end, with the REST request of protocols that have one; and one second of it, with 50 frames of the caller
+ * and one second of the agent's audio in its provider's pieces, between the phone's G.711 and the protocol's format. Then, in real time, how long an answer takes: from our last frame of the caller's utterance to the first audio of the answer,
  * through the socket and the simulator and back. Run: `npm run build && node dist/bench/providers.js [rounds] [provider …]`
  *
  * Protocols take turns, so that a busy machine costs all of them the same; the ratios are to the raw protocol of the same rounds: of the
@@ -33,6 +33,8 @@ const waitLimitMs = 60_000;
 const timedCalls = 1;
 const timedRounds = 5;
 const utteranceMs = 60;
+/** For the last callbacks of sockets that were closed. */
+const settleMs = 50;
 /** Silence after which the simulated agent answers at once. */
 const silenceMs = 300;
 const utterance = encodeUlaw(tone(700, utteranceMs, 8000));
@@ -101,10 +103,25 @@ function openCalls(provider: string, url: string, count: number): Promise<Call[]
   return Promise.all(Array.from({ length: count }, () => openCall(provider, url)));
 }
 
-/** CPU microseconds of this process for one second of one call; how much of the agent's audio came. */
-async function measure(provider: string, url: string): Promise<{ us: number; heardSec: number }> {
-  const before = process.cpuUsage();
+/** Since an earlier reading, for one call. */
+function cpuUs(before: NodeJS.CpuUsage): number {
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / calls;
+}
+
+interface Cost {
+  /** CPU microseconds of this process for the connection of one call, and for one second of it. */
+  connectionUs: number;
+  us: number;
+  /** How much of the agent's audio came. */
+  heardSec: number;
+}
+
+async function measure(provider: string, url: string): Promise<Cost> {
+  const beforeAll = process.cpuUsage();
   const open = await openCalls(provider, url, calls);
+  const openedUs = cpuUs(beforeAll);
+  const before = process.cpuUsage();
   for (let frame = 0; frame < callSec * framesPerSec; frame++) {
     for (const call of open) call.speak(silence, frame * frameMs);
     await sleep(1);
@@ -112,10 +129,12 @@ async function measure(provider: string, url: string): Promise<{ us: number; hea
   const endMs = performance.now() + waitLimitMs;
   const wanted = callSec * bytesPerSec * 0.98;
   while (open.some((call) => call.heardBytes() < wanted) && performance.now() < endMs) await sleep(2);
-  const { user, system } = process.cpuUsage(before);
-  const heard = open.reduce((sum, call) => sum + call.heardBytes(), 0) / calls / bytesPerSec;
+  const us = cpuUs(before) / callSec;
+  const heardSec = open.reduce((sum, call) => sum + call.heardBytes(), 0) / calls / bytesPerSec;
+  const beforeEnd = process.cpuUsage();
   await Promise.all(open.map((call) => call.close()));
-  return { us: (user + system) / (calls * callSec), heardSec: heard };
+  await sleep(settleMs); // what is left of the sockets is not the next protocol's
+  return { connectionUs: openedUs + cpuUs(beforeEnd), us, heardSec };
 }
 
 /** Milliseconds from the frame that ends an utterance to the first audio of the answer, one for each call. */
@@ -152,13 +171,11 @@ try {
   const urlOf = new Map((await simulators.ask(greeting, 'opened')).urls);
   const wanted = (provider: string) => chosen.length === 0 || provider === 'raw' || chosen.includes(provider);
   const providers = [...agentProtocols.keys()].filter((provider) => urlOf.has(provider) && wanted(provider));
-  const costs = new Map(providers.map((provider) => [provider, [] as number[]]));
-  const heard = new Map<string, number>();
+  const costs = new Map(providers.map((provider) => [provider, [] as Cost[]]));
   for (let round = -1; round < rounds; round++) {
     for (const provider of providers) {
-      const { us, heardSec } = await measure(provider, urlOf.get(provider) ?? '');
-      heard.set(provider, heardSec);
-      if (round >= 0) costs.get(provider)?.push(us); // the first round warms
+      const cost = await measure(provider, urlOf.get(provider) ?? '');
+      if (round >= 0) costs.get(provider)?.push(cost); // the first round warms
     }
   }
   const quiet = new Map((await simulators.ask({ ...greeting, greetingMs: 0 }, 'opened')).urls);
@@ -169,22 +186,34 @@ try {
       if (round >= 0) answers.get(provider)?.push(...taken);
     }
   }
-  const raw = costs.get('raw') ?? [];
+  const secondsOf = (provider: string) => (costs.get(provider) ?? []).map(({ us }) => us);
+  const raw = secondsOf('raw');
   console.log(
-    `CPU for one second of a call with its connection, ${calls} calls of ${callSec} s, median of ${rounds} rounds; answers: median of ${timedRounds} rounds; node ${process.version}\n`,
+    `CPU of a second of a call, and of its connection; ${calls} calls of ${callSec} s, median of ${rounds} rounds; answers: median of ${timedRounds} rounds; node ${process.version}\n`,
   );
   console.log(
     markdown([
-      ['protocol', 'µs', '% of a core', 'times raw', 'least, times raw', 'answer, ms', 'agent heard, s'],
+      [
+        'protocol',
+        'µs',
+        '% of a core',
+        'times raw',
+        'least, times raw',
+        'connection, µs',
+        'answer, ms',
+        'agent heard, s',
+      ],
       ...providers.map((provider) => {
-        const us = costs.get(provider) ?? [];
+        const us = secondsOf(provider);
+        const all = costs.get(provider) ?? [];
         const times = [median(us) / median(raw), Math.min(...us) / Math.min(...raw)].map((each) => each.toFixed(2));
         const cells = [median(us).toFixed(0), (median(us) / 10_000).toFixed(3), ...times];
         return [
           provider,
           ...cells,
+          median(all.map(({ connectionUs }) => connectionUs)).toFixed(0),
           median(answers.get(provider) ?? []).toFixed(1),
-          (heard.get(provider) ?? 0).toFixed(1),
+          Math.min(...all.map(({ heardSec }) => heardSec)).toFixed(1),
         ];
       }),
     ]),

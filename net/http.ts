@@ -92,6 +92,9 @@ export interface SafeHttpOptions {
   lookup?: LookupFunction;
 }
 
+/** Reason of every abort here; without one each request would make an exception with a stack. */
+const over = new Error('The request is over.');
+
 export function createSafeHttp({ allowPrivate, lookup = safeLookup }: SafeHttpOptions): SafeHttp {
   // One connection per request: a kept one would outlive the check of its address, and could close under the next request.
   const guard = allowPrivate ? {} : { lookup };
@@ -153,12 +156,12 @@ export function createSafeHttp({ allowPrivate, lookup = safeLookup }: SafeHttpOp
     async request(request, signal) {
       const url = parseUrl(request.url);
       const stop = new AbortController();
-      const onAbort = () => stop.abort();
+      const onAbort = () => stop.abort(over);
       let timedOut: string | null = null;
       const limit = (ms: number, what: string) =>
         setTimeout(() => {
           timedOut = `${what} within ${ms} ms.`;
-          stop.abort();
+          stop.abort(over);
         }, ms);
       let timer = limit(request.timeoutMs, 'No complete answer');
       const { parts } = request;
@@ -172,7 +175,7 @@ export function createSafeHttp({ allowPrivate, lookup = safeLookup }: SafeHttpOp
             };
       signal?.addEventListener('abort', onAbort, { once: true });
       try {
-        if (signal?.aborted) stop.abort();
+        if (signal?.aborted) stop.abort(over);
         return await follow(url, request, stop.signal, onPart);
       } catch (error) {
         if (error instanceof HttpError) throw error;
@@ -182,7 +185,7 @@ export function createSafeHttp({ allowPrivate, lookup = safeLookup }: SafeHttpOp
       } finally {
         clearTimeout(timer);
         signal?.removeEventListener('abort', onAbort);
-        stop.abort(); // closes what is still open of the last response
+        stop.abort(over); // closes what is still open of the last response
       }
     },
   };

@@ -137,7 +137,9 @@ test('audiocodes: each stream of the bot has its own format', () => {
   read(c, '{"type":"session.accepted","mediaFormat":"raw/lpcm16"}');
   const chunk = '{"type":"playStream.chunk","streamId":"a","audioChunk":"AQIDBA=="}';
   expect(read(c, chunk)).toEqual([['audio', Buffer.from([1, 2, 3, 4])]]);
+  expect([...(c.readMedia?.(Buffer.from(chunk)) ?? [])]).toEqual([1, 2, 3, 4]); // not parsed any more
   read(c, '{"type":"playStream.start","streamId":"b","mediaFormat":"raw/lpcm16_24"}');
+  expect(c.readMedia?.(Buffer.from(chunk))).toBeNull();
   expect(read(c, chunk)).toEqual([['audioOf', { encoding: 'l16', sampleRateHz: 24000 }, Buffer.from([1, 2, 3, 4])]]);
   expect(read(c, '{"type":"session.accepted","mediaFormat":"raw/mulaw"}')).toEqual([]); // once is enough
   expect(read(conversation('audiocodes'), '{"type":"session.accepted","mediaFormat":"raw/mulaw"}')).toMatchObject([

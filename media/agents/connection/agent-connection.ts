@@ -346,7 +346,7 @@ export class AgentConnection implements AgentSocket {
   #shut(failure: AgentFailure, closeCode?: number): void {
     this.#failure = failure;
     this.#stopTimers();
-    this.#connecting.abort();
+    this.#connecting.abort(failure); // a reason of its own would be an exception with a stack, for each call
     if (this.#socket === null) this.#conclude(1006, '');
     else if (closeCode === undefined) this.#socket.break(failure);
     else this.#socket.close(closeCode);

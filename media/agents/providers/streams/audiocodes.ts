@@ -78,6 +78,11 @@ class AudiocodesConversation extends AcceptedStream {
     return [this.#message('session.initiate', { expectAudioMessages: true, caller: from, ...formats })];
   }
 
+  /** Audio of another rate than was agreed is converted by `receive`. */
+  override readMedia(message: Uint8Array): Uint8Array | null {
+    return this.#playsAsAgreed ? super.readMedia(message) : null;
+  }
+
   protected frame(bytes: Uint8Array): AgentMessage {
     return `{"type":"userStream.chunk","conversationId":"${this.target.call.callId}","audioChunk":"${base64(bytes)}"}`;
   }
@@ -99,7 +104,7 @@ class AudiocodesConversation extends AcceptedStream {
         this.#playFormat = FORMATS[String(fields.mediaFormat)] ?? this.replyFormat;
         return;
       case 'playStream.chunk':
-        this.#play(fields.audioChunk, sink);
+        this.#play(message, fields.audioChunk, sink);
         return;
       case 'activities':
         if (Array.isArray(fields.activities))
@@ -138,11 +143,17 @@ class AudiocodesConversation extends AcceptedStream {
     sink.send(this.#message('userStream.start', {}));
   }
 
-  #play(chunk: unknown, sink: Sink): void {
+  get #playsAsAgreed(): boolean {
+    return this.#playFormat.sampleRateHz === this.replyFormat.sampleRateHz;
+  }
+
+  #play(message: string | Uint8Array, chunk: unknown, sink: Sink): void {
+    if (this.#playsAsAgreed) {
+      this.mediaFromBot(message, chunk, sink, 'bad_audio');
+      return;
+    }
     const bytes = typeof chunk === 'string' ? base64Bytes(chunk) : null;
     if (bytes === null) sink.garbage('bad_audio', 'The agent sent a playStream.chunk without base64 audio.');
-    else if (bytes.length === 0) return;
-    else if (this.#playFormat.sampleRateHz === this.replyFormat.sampleRateHz) sink.audio(bytes);
     else if (bytes.length > 1) sink.audioOf(this.#playFormat, bytes.subarray(0, bytes.length & ~1));
   }
 
