@@ -4,6 +4,7 @@
  */
 
 import type { ProviderDescriptor } from './descriptor.js';
+import type { TokenUsage } from './token-usage.js';
 import type { AlignedText } from './transcript-alignment.js';
 
 /** Audio on an agent's wire, mono. `l16` is little-endian signed 16 bit. */
@@ -78,6 +79,8 @@ export type AgentEvent =
   | { type: 'transfer'; to: string }
   | { type: 'dtmf'; digits: string }
   | { type: 'redaction'; change: RedactionChange }
+  /** The provider counted tokens since it counted last. `provider` is set by the connection. */
+  | { type: 'usage'; tokens: TokenUsage; provider?: string }
   /** Audio sent ahead of playout: `high` from 9 minutes until below 8; `full`: above 10 minutes, the rest is discarded. */
   | { type: 'queue'; level: 'normal' | 'high' | 'full'; queuedMs: number }
   /** The first bad input of a kind on this socket; further ones are only counted. */

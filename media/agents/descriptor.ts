@@ -50,6 +50,8 @@ export interface ProviderCapabilities {
   keepAlive?: string;
   /** Where the `variables` of a call arrive. */
   variables: string;
+  /** The message that counts the model's tokens; absent: there is none. */
+  tokens?: string;
   /** The longest session, and what comes after it. */
   longestSession: string;
 }

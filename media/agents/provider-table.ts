@@ -16,6 +16,7 @@ const columns: readonly [title: string, cell: (of: ProviderCapabilities) => stri
   ['transfer', ({ transfer }) => transfer ?? 'no'],
   ['keepalive', ({ keepAlive }) => (keepAlive === undefined ? 'silence' : `silence, ${code(keepAlive)}`)],
   ['`variables` of the call', ({ variables }) => variables],
+  ['tokens', ({ tokens }) => (tokens === undefined ? 'not told' : code(tokens))],
   ['longest session', ({ longestSession }) => longestSession],
 ];
 

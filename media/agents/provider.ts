@@ -22,6 +22,7 @@ import {
   upgradeHeaders,
 } from './config-fields.js';
 import { type JsonObject, parseObject } from './json.js';
+import type { TokenUsage } from './token-usage.js';
 import { readTools, type Tool } from './tools.js';
 import { fillIn, instructionsWith, type Variables } from './variables.js';
 
@@ -216,6 +217,10 @@ export abstract class ProviderConversation implements Conversation {
   /** The conversation so far as text lines; empty when there is none. */
   protected get told(): string {
     return this.history.map(({ speaker, text }) => `${speaker}: ${text}`).join('\n');
+  }
+
+  protected used(tokens: TokenUsage | null, sink: Sink): void {
+    if (tokens !== null) sink.event({ type: 'usage', tokens });
   }
 
   protected remember(speaker: Spoken['speaker'], text: string, beganMs = clockMs()): void {

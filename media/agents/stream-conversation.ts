@@ -1,9 +1,16 @@
 /** Base of the carriers' stream protocols: the bot gets the call's facts in the first message and hangs up by closing. */
-import type { AgentMessage, AudioFormat, AudioTrack, Conversation, Sink, Upgrade } from './agent.js';
+import type { AgentMessage, AudioFormat, AudioTrack, AudioTracks, Conversation, Sink, Upgrade } from './agent.js';
 import { asText, base64Bytes, type JsonObject, parseObject } from './json.js';
 import { RepeatedMedia } from './repeated-media.js';
 
 const MAX_MARK_CHARS = 1024;
+
+/** Names of the two tracks. */
+export const providerTrack: Record<AudioTrack, string> = { caller: 'inbound', agent: 'outbound' };
+
+export function providerTracks(tracks: AudioTracks = 'caller'): string[] {
+  return tracks === 'both' ? [providerTrack.caller, providerTrack.agent] : [providerTrack[tracks]];
+}
 
 export abstract class StreamConversation implements Conversation {
   readonly replyFormat: AudioFormat;

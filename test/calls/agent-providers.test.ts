@@ -223,6 +223,15 @@ describe('what providers get', () => {
     expect(truncate?.audio_end_ms).toBeLessThan(2500);
   });
 
+  it('and what they count is summed in the record', () => {
+    const { record } = outcomes.get('openai')!;
+    const [used] = record.quality_metrics.tokens as Record<string, number>[];
+    expect(used).toMatchObject({ provider: 'openai' });
+    const answers = (used?.input ?? 0) / 200;
+    expect(answers).toBeGreaterThanOrEqual(2); // the greeting, and an answer
+    expect(used).toMatchObject({ input_audio: 80 * answers, cached: 64 * answers, output: 50 * answers });
+  });
+
   it('no record of a call holds a secret', () => {
     const text = JSON.stringify([...outcomes.values(), ...deaths.values()].map(({ record }) => record));
     expect(text).not.toContain(secret);

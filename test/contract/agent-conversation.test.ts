@@ -1,6 +1,7 @@
 /** The capabilities that each provider's descriptor claims: what its protocol does in a conversation, over real sockets. */
 import { afterEach, describe, expect, test } from 'vitest';
 import { agentProtocols } from '../../media/agents/providers/registry.js';
+import type { TokenUsage } from '../../media/agents/token-usage.js';
 import { lateHz } from '../../src/simulator/providers/agent.js';
 import { AgentConversation, NAMED, type Wish } from '../support/agent-conversation.js';
 import { probeTone } from '../support/tone-probe.js';
@@ -32,7 +33,7 @@ const heardHz = (of: AgentConversation) =>
 const text = (messages: unknown[]) => JSON.stringify(messages);
 
 describe.each([...agentProtocols.values()])('$provider', ({ provider, capabilities }) => {
-  const { flush, heard, keys, hangUp, transfer, keepAlive } = capabilities;
+  const { flush, heard, keys, hangUp, transfer, keepAlive, tokens } = capabilities;
   /** Sent on its own by a named provider's client; stream protocols answer the agent's marks. */
   const reports = keys.as === 'text' ? heard : undefined;
   /** The agent reads these keys; where keys do not arrive, it decides so by itself. */
@@ -59,6 +60,21 @@ describe.each([...agentProtocols.values()])('$provider', ({ provider, capabiliti
     expect(probeTone(behind.subarray(0, rateHz / 5), lateHz, rateHz).amplitude).toBeLessThan(500);
     const told = of.call.received.filter(({ type }) => type === reports);
     if (reports !== undefined) expect(told).toMatchObject([{ audio_end_ms: 100, content_index: 0 }]);
+  });
+
+  test('the tokens of an answer are counted, where it tells them', async () => {
+    const of = await greeted(provider);
+    await of.until(() => of.call.events.some(({ type }) => type === 'said'), 'it has greeted');
+    const used = () => of.events.filter((event) => event.type === 'usage');
+    if (tokens === undefined) return expect(used()).toEqual([]);
+    await of.until(() => used().length > 0, 'tokens are counted');
+    expect(text(of.call.sent)).toContain(`"${tokens}"`);
+    const [event] = used() as { provider?: string; tokens: TokenUsage }[];
+    expect(event?.provider).toBe(provider);
+    const { input = 0, inputText = 0, inputAudio = 0, output = 0 } = event?.tokens ?? {};
+    expect(input).toBe(200);
+    expect(inputText + inputAudio).toBe(input);
+    expect(output).toBeGreaterThanOrEqual(50);
   });
 
   test('keys arrive: natively, or together as text', async () => {

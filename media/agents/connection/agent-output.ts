@@ -77,6 +77,10 @@ export class AgentOutput {
 
   /** An event of the agent; a transcript gets the time when the speech began, if it names none. */
   event(event: AgentEvent): void {
+    if (event.type === 'usage') {
+      this.hooks.event({ ...event, provider: this.protocol.provider });
+      return;
+    }
     this.links.reacted();
     if (event.type === 'transcript' && event.beganMs === undefined)
       this.hooks.event({ ...event, beganMs: this.#beganOf(event.speaker) });

@@ -71,6 +71,9 @@ const hopDelay = (description: string) =>
     ),
   );
 
+const tokenCount = (description: string) =>
+  Type.Optional(Type.Integer({ minimum: 0, description: `${description}; absent if the provider does not tell.` }));
+
 const qualityMetrics = Type.Object(
   {
     mos: Type.Optional(Type.Number({ minimum: 1, maximum: 5, description: 'Mean opinion score.' })),
@@ -105,6 +108,25 @@ const qualityMetrics = Type.Object(
           suppressed: Type.Integer({ description: "How often it would have been taken for the caller's speech." }),
         },
         { description: "The agent's own voice in the caller's audio. Absent if none was found." },
+      ),
+    ),
+    tokens: Type.Optional(
+      Type.Array(
+        Type.Object({
+          provider: Type.String({ description: 'The provider of the agent.' }),
+          input: tokenCount('All of the input, with what was read again for each answer'),
+          input_text: tokenCount('Text of the input'),
+          input_audio: tokenCount('Audio of the input'),
+          cached: tokenCount('The part of the input that was cached'),
+          output: tokenCount('All of the output'),
+          output_text: tokenCount('Text of the output'),
+          output_audio: tokenCount('Audio of the output'),
+          thoughts: tokenCount('The part of the output that nobody heard'),
+        }),
+        {
+          description:
+            'Tokens that the providers of the call counted, one entry for each. Only in the record of an ended call; absent if no provider told any.',
+        },
       ),
     ),
     audio_delay: Type.Optional(

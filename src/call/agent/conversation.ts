@@ -47,7 +47,7 @@ export class AgentConversation implements Application {
     if (this.#isStarted) return;
     this.#isStarted = true;
     const { party, agent } = this;
-    this.#recordTranscript();
+    this.#record();
     this.#stopListening = agent.onEvent(party.call.guarded((event) => this.#heard(event)));
     if (party.held !== null) this.onHold(party.held);
     agent.start((owner) => party.control.attach(this, owner));
@@ -68,10 +68,11 @@ export class AgentConversation implements Application {
   }
 
   /** To the end of the agent, which is later than that of the conversation: only then it is known how much of its last words was heard. */
-  #recordTranscript(): void {
+  #record(): void {
     const { call } = this.party;
     this.agent.onEvent(
       call.guarded((event) => {
+        if (event.type === 'usage') call.used(event);
         if (event.type !== 'transcript' || !call.transcript.isWrittenBy('provider', event.speaker)) return;
         call.said(event);
       }),
@@ -84,6 +85,7 @@ export class AgentConversation implements Application {
     switch (event.type) {
       case 'audioStarted':
       case 'transcript':
+      case 'usage':
         return;
       case 'reconnected':
         call.event('agent.reconnected');

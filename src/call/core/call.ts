@@ -1,5 +1,5 @@
 import { performance } from 'node:perf_hooks';
-import type { Spoken } from '../../../media/agents/agent.js';
+import type { AgentEvent, Spoken } from '../../../media/agents/agent.js';
 import type { MediaEvent, MediaSession, MediaStats } from '../../../media/engine.js';
 import { Cookies } from '../../../net/cookies.js';
 import type { CallLeg, UnfinishedDialog } from '../../../sip/leg.js';
@@ -243,6 +243,11 @@ export class Call {
   /** A quality sample of the media session: every 5 seconds, and at the end. */
   heardQuality(stats: MediaStats): void {
     this.#summary.addSample(this.#at(performance.now()), stats);
+  }
+
+  /** A provider counted tokens. */
+  used({ provider = '', tokens }: Extract<AgentEvent, { type: 'usage' }>): void {
+    this.#summary.addTokens(provider, tokens);
   }
 
   /** Last figures of the media of an agent behind SIP. */

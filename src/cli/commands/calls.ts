@@ -35,6 +35,7 @@ interface CallDetailRecord extends CallRecord {
     rtt_ms?: number;
     codec?: string;
     audio_delay?: AudioDelay;
+    tokens?: ({ provider: string } & { [kind: string]: number | string })[];
     echo?: { delay_ms: number; return_loss_db: number; suppressed: number };
   };
   events: { event_type: string; event_data: Record<string, unknown>; created_at: string }[];
@@ -143,6 +144,18 @@ async function listCalls(session: CommandContext, options: ListOptions): Promise
   session.lines([`${page.data.length} of ${page.total} calls (page ${page.page} of ${page.total_pages})`]);
 }
 
+/** `openai: input 200 (text 120, audio 80, cached 64), output 50 (…)`, without what the provider does not tell. */
+function tokensText({ provider, ...used }: { provider: string } & { [kind: string]: number | string }): string {
+  const part = (all: string, of: string[]) => {
+    const kinds = of.flatMap((kind) =>
+      used[kind] === undefined ? [] : [`${kind.replace(`${all}_`, '')} ${used[kind]}`],
+    );
+    return `${all} ${used[all] ?? '?'}${kinds.length === 0 ? '' : ` (${kinds.join(', ')})`}`;
+  };
+  const input = part('input', ['input_text', 'input_audio', 'cached']);
+  return `${provider}: ${input}, ${part('output', ['output_text', 'output_audio', 'thoughts'])}`;
+}
+
 async function showCall(session: CommandContext, id: string): Promise<void> {
   const call = await session.api().get<CallDetailRecord>(`/calls/${encodeURIComponent(id)}`);
   if (session.json) return session.value(call);
@@ -173,6 +186,7 @@ async function showCall(session: CommandContext, id: string): Promise<void> {
       quality.echo &&
         `${quality.echo.delay_ms} ms, ${quality.echo.return_loss_db} dB, ${quality.echo.suppressed} suppressed`,
     ],
+    ...(quality.tokens ?? []).map((used): [string, Cell] => ['tokens', tokensText(used)]),
     ['endpoint', call.endpoint_id],
     ['recording', call.recording_url],
     ['hung up by', call.hangup_source],

@@ -6,6 +6,16 @@ import { jsonOf, type ProviderProtocol, within } from './provider-protocol.js';
 /** Time from `goAway` until the service closes. */
 const leaveMs = 5000;
 
+/** Of each answer, whatever is said. */
+const usageMetadata = {
+  ...{ promptTokenCount: 200, responseTokenCount: 50, thoughtsTokenCount: 6, totalTokenCount: 256 },
+  promptTokensDetails: [
+    { modality: 'TEXT', tokenCount: 120 },
+    { modality: 'AUDIO', tokenCount: 80 },
+  ],
+  responseTokensDetails: [{ modality: 'AUDIO', tokenCount: 50 }],
+};
+
 export const gemini: ProviderProtocol = {
   provider: 'gemini',
   path: '/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent',
@@ -71,7 +81,7 @@ export const gemini: ProviderProtocol = {
       finished: () => {
         content({ generationComplete: true });
         content({ turnComplete: true });
-        send({ usageMetadata: { totalTokenCount: 100 } });
+        send({ usageMetadata });
       },
       hangUp: () => callFunction('hang_up', {}),
       transfer: (to) => callFunction('transfer_call', { to }),

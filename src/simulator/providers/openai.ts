@@ -33,6 +33,13 @@ interface RealtimeService {
 
 const hasBearer = (headers: IncomingHttpHeaders) => /^Bearer .+/.test(headers.authorization ?? '');
 
+/** Of each response, whatever is said. */
+const usage = {
+  ...{ total_tokens: 250, input_tokens: 200, output_tokens: 50 },
+  input_token_details: { text_tokens: 120, audio_tokens: 80, cached_tokens: 64 },
+  output_token_details: { text_tokens: 10, audio_tokens: 40 },
+};
+
 export const openai = realtime({ provider: 'openai', path: '/v1/realtime', isAuthorized: hasBearer });
 export const azureOpenai = realtime({
   provider: 'azure_openai',
@@ -262,7 +269,7 @@ function realtime(service: RealtimeService): ProviderProtocol {
           send('response.output_item.done', { response_id, output_index: 0, item: done });
           if (!isFirstVersion) send('conversation.item.done', { item: done, previous_item_id: null });
           send('response.done', {
-            response: { id: response_id, object: 'realtime.response', status: 'completed', output: [done] },
+            response: { id: response_id, object: 'realtime.response', status: 'completed', output: [done], usage },
           });
           const limits = [{ name: 'requests', limit: 1000, remaining: 999, reset_seconds: 60 }];
           send('rate_limits.updated', { rate_limits: limits });

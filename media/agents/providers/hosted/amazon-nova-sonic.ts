@@ -31,6 +31,7 @@ import {
   TAKE_OVER,
   TEXT_CHARS,
 } from '../../provider.js';
+import { novaTokens } from '../../token-usage.js';
 import { callTool, type Tool } from '../../tools.js';
 
 const MODEL = 'amazon.nova-2-sonic-v1:0';
@@ -97,6 +98,7 @@ export const amazonNovaSonic: AgentProtocol<NovaConfig> = {
     transfer: 'function',
     keepAlive: 'audioInput',
     variables: 'in the instructions',
+    tokens: 'usageEvent',
     longestSession: '8 min; next session with the transcript',
   },
   readyOn: 'connect',
@@ -215,6 +217,7 @@ class NovaSonicConversation extends ProviderConversation {
     if (toolUse !== null) this.#toolUse = toolUse;
     const end = asObject(events.contentEnd);
     if (end !== null) this.#contentEnd(end, sink);
+    this.used(novaTokens(events.usageEvent), sink);
   }
 
   dtmf(digits: string): AgentMessage[] {

@@ -17,6 +17,7 @@ import {
   TAKE_OVER,
   TEXT_CHARS,
 } from '../../provider.js';
+import { geminiTokens } from '../../token-usage.js';
 import { callTool, type Tool } from '../../tools.js';
 
 const MODEL = 'gemini-3.8-live';
@@ -39,6 +40,7 @@ export const gemini: AgentProtocol<ProviderConfig> = {
     hangUp: { by: 'function', words: 'function `hang_up`' },
     transfer: 'function',
     variables: 'in the instructions',
+    tokens: 'usageMetadata',
     longestSession: 'until `goAway`; resumed',
   },
   readyOn: 'message',
@@ -116,6 +118,7 @@ class GeminiConversation extends ProviderConversation {
     if (fields.setupComplete !== undefined) this.#setUp(sink);
     this.#content(asObject(fields.serverContent), sink);
     this.#calls(asObject(fields.toolCall)?.functionCalls, sink);
+    this.used(geminiTokens(fields.usageMetadata), sink);
     const resumption = asObject(fields.sessionResumptionUpdate);
     if (resumption?.resumable === true) this.#handle = asText(resumption.newHandle, 4096) ?? this.#handle;
     if (fields.goAway !== undefined)

@@ -29,6 +29,7 @@ import {
   TAKE_OVER,
   TEXT_CHARS,
 } from '../../provider.js';
+import { openaiTokens } from '../../token-usage.js';
 import { callTool } from '../../tools.js';
 
 export interface OpenaiConfig extends ProviderConfig {
@@ -75,6 +76,7 @@ export const openai: AgentProtocol<OpenaiConfig> = {
     hangUp: { by: 'function', words: 'function `hang_up`' },
     transfer: 'function',
     variables: 'in the instructions',
+    tokens: 'response.done',
     longestSession: '60 min; next session with the transcript',
   },
   sip: {
@@ -230,6 +232,7 @@ export class OpenaiConversation<C extends OpenaiConfig = OpenaiConfig> extends P
         return;
       case 'response.done':
         sink.saidAll(asObject(fields.response)?.status === 'cancelled');
+        this.used(openaiTokens(asObject(fields.response)?.usage), sink);
         this.#answerCalls(sink);
         return;
       case 'error':

@@ -5,8 +5,7 @@ import { audioFormat, configObject, optionalText, upgradeHeaders } from '../../c
 import { textField } from '../../config-schema.js';
 import { asObject, asText, base64Bytes, type JsonObject } from '../../json.js';
 import { base64, readJson } from '../../provider.js';
-import { providerTrack, providerTracks } from '../../provider-tracks.js';
-import { markFromBot, StreamConversation } from '../../stream-conversation.js';
+import { markFromBot, providerTrack, providerTracks, StreamConversation } from '../../stream-conversation.js';
 
 interface PlivoConfig {
   /** Signs the upgrade request; without it there is no signature. */

@@ -5,8 +5,7 @@ import { audioFormat, configObject, optionalText, upgradeHeaders } from '../../c
 import { textField } from '../../config-schema.js';
 import { asObject } from '../../json.js';
 import { base64, readJson } from '../../provider.js';
-import { providerTrack } from '../../provider-tracks.js';
-import { markFromBot, StreamConversation } from '../../stream-conversation.js';
+import { markFromBot, providerTrack, StreamConversation } from '../../stream-conversation.js';
 
 interface TelnyxConfig {
   /** Sent as a bearer token with the upgrade (`stream_auth_token`). */

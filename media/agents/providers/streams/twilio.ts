@@ -7,8 +7,7 @@ import type { AgentMessage, AgentProtocol, AgentTarget, AudioFormat, AudioTrack,
 import { choice, configObject, optionalText, upgradeHeaders } from '../../config-fields.js';
 import { textField } from '../../config-schema.js';
 import { asObject, parseObject } from '../../json.js';
-import { providerTrack, providerTracks } from '../../provider-tracks.js';
-import { markFromBot, StreamConversation } from '../../stream-conversation.js';
+import { markFromBot, providerTrack, providerTracks, StreamConversation } from '../../stream-conversation.js';
 
 export interface TwilioConfig {
   /** Signs the upgrade request; without it there is no signature header. */

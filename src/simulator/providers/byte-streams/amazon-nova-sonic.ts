@@ -38,6 +38,13 @@ const codec = (): ServerCodec => ({
   },
 });
 
+/** In each reply, whatever is said. */
+const used = { input: { speechTokens: 80, textTokens: 120 }, output: { speechTokens: 40, textTokens: 10 } };
+const times = ({ speechTokens, textTokens }: typeof used.input, count: number) => ({
+  speechTokens: speechTokens * count,
+  textTokens: textTokens * count,
+});
+
 export const amazonNovaSonic: ProviderProtocol = {
   provider: 'amazon_nova_sonic',
   path: '',
@@ -56,6 +63,7 @@ export const amazonNovaSonic: ProviderProtocol = {
     let started = 0;
     let audioContent: string | null = null;
     let agentText = '';
+    let replies = 0;
     const send = (name: string, fields: Record<string, unknown>) =>
       wire.send({ event: { [name]: { ...ids, ...fields } } });
     const invalid = (text: string) => wire.close(1007, text);
@@ -133,7 +141,11 @@ export const amazonNovaSonic: ProviderProtocol = {
       finished: () => {
         send('contentEnd', { contentId: audioContent, type: 'AUDIO', stopReason: 'END_TURN' });
         text('ASSISTANT', 'FINAL', agentText, 'END_TURN');
-        send('usageEvent', { totalInputTokens: 100, totalOutputTokens: 100, totalTokens: 200 });
+        replies += 1;
+        const total = { input: times(used.input, replies), output: times(used.output, replies) };
+        const [totalInputTokens, totalOutputTokens] = [200 * replies, 50 * replies];
+        const totals = { totalInputTokens, totalOutputTokens, totalTokens: totalInputTokens + totalOutputTokens };
+        send('usageEvent', { details: { delta: used, total }, ...totals });
       },
       hangUp: () => callFunction('hang_up', {}),
       transfer: (to) => callFunction('transfer_call', { to }),
