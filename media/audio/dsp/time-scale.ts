@@ -26,14 +26,20 @@ export interface SpeechCut {
 export const cutReadsMs = longestCutMs + blendMs;
 
 /**
- * The best cut within the first `frame` samples of `audio`. It removes at most `owed` samples, and leaves nothing or at least the shortest cut
- * to remove later. null when no cut fits.
+ * The best cut within the first `frame` samples of `audio`. It removes at most `most` of `owed` samples, and leaves nothing or at least the
+ * shortest cut to remove later. null when no cut fits.
  */
-export function bestCut(audio: Int16Array, frame: number, owed: number, sampleRateHz: number): SpeechCut | null {
+export function bestCut(
+  audio: Int16Array,
+  frame: number,
+  owed: number,
+  sampleRateHz: number,
+  most = owed,
+): SpeechCut | null {
   const rate = sampleRateHz / 1000;
   const blend = Math.round(blendMs * rate);
   const shortest = Math.round(shortestCutMs * rate);
-  const longest = Math.min(Math.round(longestCutMs * rate), owed, audio.length - frame);
+  const longest = Math.min(Math.round(longestCutMs * rate), owed, most, audio.length - frame);
   if (longest < shortest && longest < owed) return null;
   /** Wideband: every second or third sample at every second or third length, then the neighbours. */
   const stride = Math.max(1, Math.floor(sampleRateHz / 8000));

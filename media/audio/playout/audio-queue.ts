@@ -28,10 +28,6 @@ export class AudioQueue {
     return this.to - this.from;
   }
 
-  get isPlayedFull(): boolean {
-    return this.played === this.playedAtMost;
-  }
-
   append(chunk: Uint8Array): void {
     if (this.to + chunk.length > this.bytes.length) this.makeRoom(chunk.length);
     this.bytes.set(chunk, this.to);

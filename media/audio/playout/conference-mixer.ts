@@ -199,6 +199,8 @@ export class MixMinus implements PhoneAudio {
 
   spare(): void {}
 
+  resumed(): void {}
+
   takeNearerMs(): number {
     return 0;
   }

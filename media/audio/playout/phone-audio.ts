@@ -13,6 +13,8 @@ export interface PhoneAudio {
   bridge(into: Uint8Array, at: number, length: number): boolean;
   /** The last audio arrived this much earlier than needed. */
   spare(ms: number): void;
+  /** Audio came again after a gap in mid-utterance, of which `gapMs` passed without a slot. */
+  resumed(gapMs: number): void;
   /** By how much the slots could move earlier permanently; returned once. */
   takeNearerMs(): number;
   /** Our thread stalled for this long: queued audio is that much late. */

@@ -119,6 +119,8 @@ class PlayedClip implements PlaybackSource {
 
   spare(): void {}
 
+  resumed(): void {}
+
   takeNearerMs(): number {
     return 0;
   }
@@ -186,6 +188,10 @@ class PlayedStream implements PlaybackSource {
 
   spare(ms: number): void {
     this.queue.spare(ms);
+  }
+
+  resumed(gapMs: number): void {
+    this.queue.resumed(gapMs);
   }
 
   takeNearerMs(): number {

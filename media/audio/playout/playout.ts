@@ -8,7 +8,14 @@ import { ScratchBuffer } from '../scratch-buffer.js';
 import { AudioQueue } from './audio-queue.js';
 import { GapBridge } from './gap-bridge.js';
 import type { PhoneAudio } from './phone-audio.js';
-import { likenessInSpeech, likenessInTone, SearchBudget, shorten, shorteningReadsMs } from './shortening.js';
+import {
+  likenessInSpeech,
+  likenessInTone,
+  SearchBudget,
+  SpeechPace,
+  shorten,
+  shorteningReadsMs,
+} from './shortening.js';
 import { StandingDelay } from './standing-delay.js';
 
 /** Shared by all queues of the thread. */
@@ -30,8 +37,10 @@ const cutAtMostMs = 1000;
 const leastNearerMs = 1.5;
 /** In a pause, up to this many frames are dropped for each one kept. */
 const dropsPerFrame = 4;
-/** Length of the memory of what was played: enough to recognize notes and to continue a word. */
-const playedMs = 160;
+/** Length of the memory of what was played: enough to tell a voice from notes at once. */
+const playedMs = 320;
+/** Enough of it to continue a word. */
+const bridgedFromMs = 160;
 /** Memory for what is queued, at first. */
 const roomMs = 240;
 /** After an event that may leave a standing delay, so many frames are listened to. */
@@ -89,6 +98,7 @@ export class Playout implements PhoneAudio {
   /** Excess bytes to be removed, and the playing time since that was noticed. */
   private owed = 0;
   private owedSinceMs = 0;
+  private readonly pace = new SpeechPace();
   private drySlots = utteranceSlots;
   private nearerMs = 0;
   private gap: GapBridge | null = null;
@@ -143,6 +153,10 @@ export class Playout implements PhoneAudio {
     this.standing.spare(ms);
   }
 
+  resumed(gapMs: number): void {
+    this.standing.resumed(gapMs);
+  }
+
   takeNearerMs(): number {
     const ms = this.nearerMs;
     this.nearerMs = 0;
@@ -171,7 +185,7 @@ export class Playout implements PhoneAudio {
   /** Fills a gap in mid-word from `at` on with the last periods, fading; false when silence is right. */
   bridge(into: Uint8Array, at: number, length: number): boolean {
     const { audio } = this;
-    if (!audio.isPlayedFull) return false;
+    if (audio.played < bridgedFromMs * this.bytesPerMs) return false;
     this.gap ??= new GapBridge(this.codec);
     if (!this.gap.active && !this.gap.begin(audio.last(audio.played))) return false;
     return this.gap.fill(into, at, length);
@@ -229,7 +243,7 @@ export class Playout implements PhoneAudio {
 
   /** Our thread stalled for this long: queued audio is that much late. */
   missed(ms: number): void {
-    if (this.owed === 0) this.owedSinceMs = 0;
+    if (this.owed === 0) this.beginShortening();
     this.owed += ms * this.bytesPerMs;
     this.standing.passed(ms);
     this.listen();
@@ -282,16 +296,20 @@ export class Playout implements PhoneAudio {
     const isSpeech = this.notes?.kind === 'speech';
     const isSteadyTone = (this.tone?.current?.durationMs ?? 0) >= steadyToneMs;
     if (!(isSpeech || isSteadyTone) || !this.standing.paced) return false;
-    const { codec } = this;
+    const { codec, bytesPerMs } = this;
+    if (isSpeech) this.pace.played(length / bytesPerMs);
+    const most = isSpeech ? Math.floor(this.pace.mostMs * bytesPerMs) : this.owed;
+    if (most === 0) return false;
     const leastLikeness = isSpeech ? likenessInSpeech(this.owedSinceMs) : likenessInTone;
-    const wanted = length + shorteningReadsMs * this.bytesPerMs;
+    const wanted = length + shorteningReadsMs * bytesPerMs;
     const { audio } = this;
     const line = audio.bytes.subarray(audio.from, Math.min(audio.to, audio.from + wanted));
     if (line.length <= length || !searches.take()) return false;
-    const removed = shorten(line, codec, length, this.owed, leastLikeness, into, at);
+    const removed = shorten(line, codec, length, this.owed, most, leastLikeness, into, at);
     if (removed === 0) return false;
     this.leaveOut(removed);
     this.owed -= removed;
+    this.pace.leftOut(removed / bytesPerMs);
     // What is left of the packet is passed as if it were played, then replaced by what is.
     this.skip(length);
     audio.correctPlayed(into, at, length);
@@ -387,11 +405,16 @@ export class Playout implements PhoneAudio {
     if (standingMs === null) return;
     // Whole frames are removed: a part of a frame would only move the gap to the next slot. For the rest the slots themselves move.
     const standing = standingMs * this.bytesPerMs;
-    if (this.owed === 0) this.owedSinceMs = 0;
+    if (this.owed === 0) this.beginShortening();
     this.owed = Math.floor(standing / length) * length;
     if (this.owed > 0) this.listening = framesListened;
     const restMs = (standing - this.owed) / this.bytesPerMs;
     this.nearerMs = restMs >= leastNearerMs ? restMs : 0;
+  }
+
+  private beginShortening(): void {
+    this.owedSinceMs = 0;
+    this.pace.begin();
   }
 
   private hearTone(into: Uint8Array, at: number, filled: number): void {

@@ -8,8 +8,8 @@
 const shortestWindowMs = 200;
 const leastChunks = 5;
 /** After a gap an agent that was on time before is measured sooner. */
-const windowAfterGapMs = 100;
-const chunksAfterGap = 3;
+const windowAfterGapMs = 40;
+const chunksAfterGap = 2;
 /** It ends after this time at the latest. */
 const longestWindowMs = 1000;
 /** The agent's pace is also judged over this many windows: a stall and the burst after it balance. */
@@ -38,8 +38,9 @@ export class StandingDelay {
   private readonly elapsed = new Float64Array(pacedWindows);
   private readonly arrived = new Float64Array(pacedWindows);
   private windows = 0;
-  /** The current window began with a gap. */
+  /** The current window began with a gap, and lasts for so long since its end. */
   private afterGap = false;
+  private sinceGapMs = 0;
 
   /** The first windows of an utterance: its pace is not known yet. */
   get fresh(): boolean {
@@ -63,9 +64,18 @@ export class StandingDelay {
     if (ms < this.leastSpareMs) this.leastSpareMs = ms;
   }
 
+  /** Audio is there again after a gap, of which `ms` passed without slots. What comes now tells what the gap left in the queue. */
+  resumed(ms: number): void {
+    this.elapsedMs += Math.max(0, ms);
+    this.sinceGapMs = 0;
+    this.afterGap = this.isPaced;
+    this.restartMeasurement();
+  }
+
   /** A slot passed in which `playedMs` were played. Returns the standing delay at the end of a window of a real-time agent, else null. */
   slot(playedMs: number, slotMs: number): number | null {
     this.elapsedMs += slotMs;
+    this.sinceGapMs += slotMs;
     this.sinceRemovalMs += slotMs;
     this.sinceRegretMs += slotMs;
     if (playedMs === 0) {
@@ -75,7 +85,10 @@ export class StandingDelay {
     this.dryMs = 0;
     const soon = this.afterGap && this.patience === 1;
     const windowMs = soon ? windowAfterGapMs : shortestWindowMs * this.patience;
-    const complete = this.elapsedMs >= windowMs && this.chunks >= (soon ? chunksAfterGap : leastChunks * this.patience);
+    // The burst that ended the gap says nothing: what came after it does.
+    const complete = soon
+      ? this.sinceGapMs >= windowMs && this.chunks >= chunksAfterGap && Number.isFinite(this.leastSpareMs)
+      : this.elapsedMs >= windowMs && this.chunks >= leastChunks * this.patience;
     if (!complete && this.elapsedMs < Math.max(windowMs, longestWindowMs)) return null;
     this.judgePace(slotMs);
     const standingMs = this.isPaced && Number.isFinite(this.leastSpareMs) ? Math.max(0, this.leastSpareMs) : null;

@@ -22,6 +22,8 @@ const underrunWithinMs = 100;
 /** After a chunk shorter than a frame, playout waits a frame and this much longer for the rest. */
 const incompleteWaitMs = 20;
 const mostDigits = 128;
+/** Slots that are later than needed by less than this stay so: to remove it would take a whole frame of speech. */
+const bearableMs = 5;
 /** A frame is only removed when its successor is there, whatever the jitter: slack for that. */
 const frameSlackMs = 2;
 /** Timers alone are never this late. */
@@ -147,7 +149,10 @@ export class ToPhone {
     const complete = this.playout.queuedMs >= this.line.ptimeMs;
     if (this.waiting && !complete) return;
     const late = !this.waiting && nowMs - this.ranDryMs < underrunWithinMs;
-    if (late) this.underruns += 1;
+    if (late) {
+      this.underruns += 1;
+      this.playout.resumed(nowMs - this.ranDryMs - this.line.ptimeMs);
+    }
     // A late chunk already contains its jitter: a full margin would add the delay twice.
     const marginMs = late ? leastMarginMs : this.margin.marginMs;
     this.begin(nowMs + (complete ? marginMs : this.line.ptimeMs + incompleteWaitMs));
@@ -221,7 +226,7 @@ export class ToPhone {
     this.sender.endSlot(line.ptimeMs, nowMs);
     line.leave();
     const nearerMs = this.playing ? (this.playout?.takeNearerMs() ?? 0) : 0;
-    if (nearerMs === 0 || line.comeNearer(nearerMs)) return;
+    if (nearerMs === 0 || line.comeNearer(nearerMs) || nearerMs < bearableMs) return;
     // Too far ahead for that: wait for the rest of a whole frame instead, and then remove the frame.
     line.giveBack(line.ptimeMs - nearerMs + frameSlackMs);
     this.playout?.missed(line.ptimeMs);
