@@ -130,6 +130,25 @@ describe('how long the agent waits for the wire', () => {
     expect(line.outward.underruns).toBeLessThanOrEqual(4);
   });
 
+  it('what an agent answers after our thread stood still is waited for as much longer: no delay stays', () => {
+    for (const stalledMs of [17, 20, 23, 38]) {
+      const line = new Line();
+      line.time.advance(500);
+      line.speak(50);
+      line.time.advance(20);
+      // The caller's packets waited in the sockets meanwhile, so that the agent answers 3 ms later.
+      line.time.stall(stalledMs);
+      line.time.advance(3);
+      for (let ms = 20; ms <= 20 + stalledMs + 3; ms += 20) line.arrive();
+      line.time.advance(20 - ((stalledMs + 3) % 20));
+      line.speak(50);
+      line.time.advance(100);
+      expect(line.outward.underruns, `${stalledMs} ms`).toBe(0);
+      expect(line.playout.trimmedMs).toBe(0);
+      expect(at(line.waitsMs(60), 1)).toBeLessThanOrEqual(6);
+    }
+  });
+
   it('one frame that was late by less than a frame neither: a frame of a pause is taken out, and the slots move by the rest', () => {
     const line = new Line();
     line.time.advance(516); // just before a slot of the silence: the lead is not used up by the first words

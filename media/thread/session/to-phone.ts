@@ -33,6 +33,8 @@ const lateSlotMs = 1.5;
  * than with a gap, after which the call would stay a packet later.
  */
 const graceMs = 18;
+/** When our own thread was late, the answer to what waited in the sockets comes that much later too: what an echoing agent needs. */
+const mostOwnLateMs = 40;
 
 export interface ToPhoneHooks {
   /** The next slot was moved forward, or is due now. */
@@ -53,9 +55,13 @@ export class ToPhone {
   private waiting = false;
   private heardOwner = false;
   private markNext = true;
-  private hasRead = false;
   /** The slot that is due waits for its frame. */
   private held = false;
+  /** Since when, and when it is looked at again: a later look means that our own thread was late. NaN: when it is due. */
+  private heldMs = Number.NaN;
+  private lookMs = Number.NaN;
+  /** How late our own thread was in this slot: the agent, and a caller whose words it answers with, could not be heard meanwhile. */
+  private ownLateMs = 0;
   /** The queue ran dry in mid-word, and the gap is being bridged. */
   private bridging = false;
   /** Bytes of the agent's audio in the packet that is sent, when the rest of it bridges a gap; null: no bridge. */
@@ -185,28 +191,33 @@ export class ToPhone {
   }
 
   /**
-   * When the slot that is due may be sent: `nowMs`; later, because its missing frame may still arrive; or null (once per slot), when the
-   * sockets must be read first: our own thread is late, and the frame may wait there.
+   * When the slot that is due may be sent: `nowMs`; later, because its missing frame may still arrive; or null, when the sockets must be read
+   * first: our own thread is late, and the frame may wait there.
    */
   readyAtMs(nowMs: number): number | null {
     const { line, playout } = this;
     if (!this.playing || !playout || playout.queuedMs >= line.ptimeMs || this.dtmf.active || this.relaying)
       return nowMs;
-    if (!this.hasRead && nowMs - line.dueMs >= lateSlotMs) {
-      this.hasRead = true;
+    if (nowMs - (Number.isNaN(this.lookMs) ? line.dueMs : this.lookMs) >= lateSlotMs) {
+      this.ownLateMs += nowMs - (Number.isNaN(this.heldMs) ? line.dueMs : this.heldMs);
+      this.lookMs = Number.POSITIVE_INFINITY;
       return null;
     }
-    // An agent that is ahead of the clock, or whose utterance ended, is not waited for.
-    const untilMs = Math.min(line.dueMs, this.margin.nextMs) + graceMs;
+    // An agent that is ahead of the clock, or whose utterance ended, is not waited for. Nor is one while the slot would be dropped for it.
+    const untilMs = Math.min(line.dueMs, this.margin.nextMs) + graceMs + Math.min(this.ownLateMs, mostOwnLateMs);
     this.held = untilMs - nowMs > earlyMs;
+    this.heldMs = nowMs;
+    this.lookMs = this.held ? untilMs : Number.NaN;
     return this.held ? untilMs : nowMs;
   }
 
   /** Sends the slot that is due at `dueMs`. */
   slot(nowMs: number): void {
     const { line } = this;
-    this.hasRead = false;
     this.held = false;
+    this.heldMs = Number.NaN;
+    this.lookMs = Number.NaN;
+    this.ownLateMs = 0;
     const skipped = line.skip(nowMs);
     for (let i = 0; i < skipped; i++) this.sender.endSlot(line.ptimeMs, nowMs);
     if (skipped > 0) {
