@@ -364,7 +364,10 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
           begin: (wish) => beginChildCall(store, admissions, wish),
           allowPrivateTargets: settings.allowPrivateTargets,
           isOurs: (uri) => sip.isOurs(uri),
-          hasUser: (organizationId, name) => trunks.withUsername(name)?.organizationId === organizationId,
+          mediaOfUser: (organizationId, name) => {
+            const trunk = trunks.withUsername(name);
+            return trunk?.organizationId === organizationId ? carriers.mediaOf(trunk.id) : null;
+          },
           dial: (request, signal) => sip.dial(request, signal),
           carriers: carriersOf,
           refusal: (organizationId, mode, call) => dialRefusal(store, organizationId, mode, call),

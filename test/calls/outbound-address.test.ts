@@ -101,6 +101,25 @@ describe("Calls.json of Twilio's client", () => {
     expect((await client.calls(made.sid).fetch()).status).toBe(status);
   });
 
+  test('client: offers what the trunk of the phone allows', async () => {
+    const { app } = scene;
+    await app.api('POST', '/v1/trunks', {
+      ...{ name: 'safe', direction: 'inbound', username: 'safe', password: 'secret-of-safe' },
+      ...{ codecs: ['G722', 'PCMA'], srtp: 'require' },
+    });
+    const safe = await HandPhone.open(app.sip.addresses[0]?.port ?? 0);
+    await safe.register({ username: 'safe', password: 'secret-of-safe' });
+    const { mine, client } = await application();
+    const made = await client.calls.create({ from: mine.number, to: 'client:safe', twiml });
+    const invite = await safe.sip.next('INVITE');
+    expect(invite.body).toMatch(/m=audio \d+ RTP\/SAVP 9 8( \d+)*\r\n/);
+    expect(invite.body).toContain('a=crypto:');
+    safe.sip.respond(invite, 486);
+    await safe.sip.next('ACK');
+    expect(await recordOf(app, made.sid)).toMatchObject({ status: 'busy' });
+    await safe.close();
+  });
+
   test('sip: with an address of this server means its registered phones', async () => {
     const { mine, client } = await application();
     const here = `127.0.0.1:${scene.app.sip.addresses[0]?.port}`;

@@ -1,9 +1,9 @@
 /** An INVITE to an address that no trunk carries: a registered phone (`client:name`) or a SIP address. */
-import type { MediaPolicy } from '../../../media/engine.js';
 import { type CallLeg, SipError, type SipGateway } from '../../../sip/leg.js';
 import { clientAddress } from '../../webhook/actions.js';
 import type { Call } from '../core/call.js';
 import { CallEnded } from '../core/outcome.js';
+import type { TrunkMedia } from '../routing/trunk-selection.js';
 import type { TrunkDialRequest } from './dial-trunks.js';
 import { srtpTowards } from './leg-media.js';
 
@@ -14,8 +14,8 @@ export interface AddressDialDeps {
   isOurs: SipGateway['isOurs'];
   /** SIP addresses inside our network may be called. */
   allowPrivateTargets: boolean;
-  /** Whether the organization has a trunk with this user name, which registers with us. */
-  hasUser(organizationId: string, name: string): boolean;
+  /** The media settings of the organization's trunk with this user name, which registers with us; null: there is none. */
+  mediaOfUser(organizationId: string, name: string): TrunkMedia | null;
 }
 
 export interface AddressDialRequest
@@ -25,7 +25,7 @@ export interface AddressDialRequest
   to: string;
   auth: { username: string; password: string } | null;
   headers: { [name: string]: string };
-  offerFor(localAddress: string, media: Pick<MediaPolicy, 'srtp'>): Promise<string>;
+  offerFor(localAddress: string, media: Partial<TrunkMedia>): Promise<string>;
 }
 
 /**
@@ -35,7 +35,8 @@ export interface AddressDialRequest
 export async function dialAddress(call: Call, wish: AddressDialRequest, deps: AddressDialDeps): Promise<CallLeg> {
   const { address, headers } = addressParts(wish.to);
   const user = clientAddress.exec(address)?.[1] ?? (deps.isOurs(address) ? sipUser.exec(address)?.[1] : undefined);
-  if (user !== undefined && !deps.hasUser(wish.organizationId, user))
+  const media = user === undefined ? null : deps.mediaOfUser(wish.organizationId, user);
+  if (user !== undefined && media === null)
     throw new CallEnded({ cause: 'not_found', source: 'system', detail: `There is no user "${user}".` });
   // The SIP application takes an address without a user part for the name of a registered phone, of whatever organization.
   if (user === undefined && !sipUser.test(address))
@@ -51,7 +52,7 @@ export async function dialAddress(call: Call, wish: AddressDialRequest, deps: Ad
       // A registered user proved its address with its password.
       publicOnly: user === undefined && !deps.allowPrivateTargets,
       ...(user === undefined && { writtenBy: wish.organizationId }),
-      offerFor: (_gateway, localAddress) => wish.offerFor(localAddress, { srtp: srtpTowards(uri) }),
+      offerFor: (_gateway, localAddress) => wish.offerFor(localAddress, media ?? { srtp: srtpTowards(uri) }),
       onInvite: (pending) => call.dialog(pending),
     },
     call.signal,

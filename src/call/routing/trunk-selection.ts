@@ -53,7 +53,7 @@ export class Carriers {
     this.#trunks = trunks.filter((trunk) => trunk.direction !== 'inbound' && trunk.gateways.length > 0);
   }
 
-  /** Media settings of inbound calls over this trunk. */
+  /** Media settings of inbound calls over this trunk, and of calls to the phone that registers with it. */
   mediaOf(trunkId: string): TrunkMedia {
     return this.#media.get(trunkId) ?? { codecs: [...this.rules.codecs] };
   }
