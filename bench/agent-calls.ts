@@ -12,6 +12,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { beside } from './load/beside.js';
 import { recoveryText } from './load/disturb.js';
+import { findKnee, kneeText } from './load/knee.js';
+import { limitTo } from './load/quota.js';
 import { Ratios } from './load/ratios.js';
 import { type Case, cases, type Load, type Result, Rig } from './load/rig.js';
 import { cells, columns, markdown, medians, spreadText } from './load/table.js';
@@ -25,6 +27,7 @@ const help = `node dist/bench/agent-calls.js [options]
   --disturb <ms>     the process is stopped for so long every 3 s: how soon the calls' delay is the one before again
   --bursts <ms>      another program computes on all cores for so long in every half second
   --knee             raises the calls until frames are late: raw, ws, μ-law; with --against also those of the other servers
+  --quota <percent>  with --knee: each server has so much of a core (control groups; root), and the load generator the rest
   --beside           API polling, statistics over a million calls and recordings beside the calls
   --old-calls <n>    calls in the database for --beside (1000000; it takes a minute or two to write them)
   --against <uri>    the same load on another server, in turns with ours: sip:127.0.0.1:5070; several, split by commas
@@ -48,6 +51,7 @@ const { values } = parseArgs({
     disturb: { type: 'string' },
     bursts: { type: 'string' },
     knee: { type: 'boolean', default: false },
+    quota: { type: 'string' },
     beside: { type: 'boolean', default: false },
     'old-calls': { type: 'string', default: '1000000' },
     against: { type: 'string' },
@@ -81,9 +85,8 @@ const words = values.only?.split(',') ?? null;
 const chosen = cases.filter(({ name }) => words === null || words.includes(name));
 const first = chosen[0] as Case;
 if (!first) throw new Error(`There is no such case: ${values.only}`);
-const kneeSteps = [1, 1.5, 2, 2.5, 3, 4, 5];
-/** A call is no longer good with so much more round trip at the ear than half of the pulses had with the fewest calls, or with this share of lost packets. */
-const [goodEarMs, goodLoss] = [50, 0.001];
+/** Calls a second to a server with a part of a core: placing them is not what is measured. */
+const slowly = 15;
 
 const results: Result[] = [];
 
@@ -95,12 +98,14 @@ const rig = await Rig.start({
     ...(values.node?.split(' ') ?? []),
     ...(values.profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${values.profile}`]),
   ],
-  ahead: load.burstMs !== undefined,
+  ahead: load.burstMs !== undefined || values.quota !== undefined,
   ...(values['agent-port'] && { agentPort: Number(values['agent-port']) }),
   ...(values.beside && { oldCalls: Number(values['old-calls']) }),
 });
 try {
   await rig.warmUp(first, calls);
+  // Near its limit a server has nothing left for what V8 compiles late.
+  if (values.knee) await rig.warmUp(first, Math.round(calls * 1.5));
   const own = await rig.baseline(calls, Math.min(seconds, 5));
   console.log(
     `the load generator's own error, against a plain UDP echo: round trip ${spreadText(own.wire)} ms, pace late ${spreadText(own.pace)} ms, ` +
@@ -110,14 +115,28 @@ try {
     `the gateway without calls: ${rig.idlePercent.toFixed(2)} % of a core, ${rig.idleMemoryMb.toFixed(0)} MB\n`,
   );
   if (values.knee) {
-    await knee(first.name, (count) =>
-      rig.run({ ...first, name: `${first.name}, ${count} calls` }, { ...load, calls: count }),
-    );
+    const quota = values.quota === undefined ? null : Number(values.quota);
+    const some = (count: number): Load => ({
+      ...load,
+      calls: count,
+      ...(quota !== null && { callsPerSecond: slowly }),
+    });
+    const knee = async (name: string, pid: number | null, run: (count: number) => Promise<Result>) => {
+      const free = quota === null || pid === null ? () => undefined : limitTo(quota, pid);
+      try {
+        const found = await findKnee(calls, async (count) => {
+          const result = { ...(await run(count)), name: `${name}, ${count} calls` };
+          show(result);
+          return result;
+        });
+        console.log(`\n${kneeText(name, found)}\n`);
+      } finally {
+        free();
+      }
+    };
+    await knee(first.name, rig.gateway.pid, (count) => rig.run(first, some(count)));
     for (const { uri, pid } of others)
-      await knee(uri, async (count) => ({
-        ...(await rig.runElsewhere(uri, values.to, { ...load, calls: count }, pid)),
-        name: `${uri}, ${count} calls`,
-      }));
+      await knee(uri, pid, (count) => rig.runElsewhere(uri, values.to, some(count), pid));
   } else if (values.beside) {
     for (const name of ['raw ws μ-law', 'raw ws μ-law recorded']) {
       const one = cases.find((each) => each.name === name) as Case;
@@ -177,22 +196,6 @@ function show(result: Result): void {
     );
   if (result.recovery) console.log(`    ${recoveryText(result.recovery)}`);
   if (result.failures.length > 0) console.log(`    not answered: ${result.failures.join('; ')}`);
-}
-
-/** More and more calls until they are bad. */
-async function knee(name: string, run: (calls: number) => Promise<Result>): Promise<void> {
-  let [good, latestMs] = [0, Number.POSITIVE_INFINITY];
-  for (const step of kneeSteps) {
-    const count = Math.round(calls * step);
-    const result = await run(count);
-    show(result);
-    const { figures, ear } = result;
-    if (step === kneeSteps[0]) latestMs = (ear?.p50 ?? 0) + goodEarMs;
-    const late = (ear?.p99 ?? Number.POSITIVE_INFINITY) > latestMs;
-    if (result.answered < count || figures.gaps > 0 || late || figures.lost > figures.received * goodLoss) break;
-    good = count;
-  }
-  console.log(`\nthe knee of ${name}: ${good} calls at once are good\n`);
 }
 
 function numbers(list: string): number[] {

@@ -67,6 +67,8 @@ export interface Load {
   stopMs?: number | undefined;
   /** Another program computes for so long in every half second. */
   burstMs?: number | undefined;
+  /** How fast the calls are placed; as fast as the machine allows when absent. */
+  callsPerSecond?: number | undefined;
 }
 
 /** The load generator was late: what it measured is its own lateness, and the calls did not get their packets in time. */
@@ -191,10 +193,10 @@ export class Rig {
     const before = this.figures();
     const uri = `sip:127.0.0.1:${gateway.sipPort}`;
     const few = Math.ceil(load.calls / 10);
-    const failures = await this.dial(uri, number, few, load.calls);
+    const failures = await this.dial(uri, number, few, load);
     await sleep(settleMs / 2);
     const withFew = this.figures();
-    failures.push(...(await this.dial(uri, number, load.calls - few, load.calls)));
+    failures.push(...(await this.dial(uri, number, load.calls - few, load)));
     await sleep(settleMs);
     const numbers = wanted.protocol === 'twilio' ? await this.callers() : new Map<string, string>();
     const measured = await this.measure(load, gateway.pid);
@@ -221,10 +223,10 @@ export class Rig {
     const idle = pid === null ? 0 : await idlePercentOf(() => figuresOf(pid));
     const before = pid === null ? null : figuresOf(pid);
     const few = Math.ceil(load.calls / 10);
-    const failures = await this.dial(uri, to, few, load.calls);
+    const failures = await this.dial(uri, to, few, load);
     await sleep(settleMs / 2);
     const withFew = pid === null ? null : figuresOf(pid);
-    failures.push(...(await this.dial(uri, to, load.calls - few, load.calls)));
+    failures.push(...(await this.dial(uri, to, load.calls - few, load)));
     await sleep(settleMs);
     const {
       from,
@@ -313,9 +315,10 @@ export class Rig {
     return (await this.agent.ask({ kind: 'collect' }, 'collected')).stalls;
   }
 
-  private async dial(uri: string, to: string, calls: number, places: number): Promise<string[]> {
+  private async dial(uri: string, to: string, calls: number, load: Load): Promise<string[]> {
+    const callsPerSecond = load.callsPerSecond ?? this.callsPerSecond;
     const { answered, failures } = await this.caller.ask(
-      { kind: 'dial', uri, to, calls, callsPerSecond: this.callsPerSecond, places },
+      { kind: 'dial', uri, to, calls, callsPerSecond, places: load.calls },
       'dialled',
     );
     return Array.from({ length: calls - answered }, (_, i) => failures[i] ?? failures[0] ?? 'unknown');
