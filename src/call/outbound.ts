@@ -12,7 +12,7 @@ import { Call } from './core/call.js';
 import { endingOf } from './core/error-to-ending.js';
 import type { OutboundCall, OutboundCalls } from './core/outbound-request.js';
 import type { PartyFacts } from './core/party-facts.js';
-import { type AddressDialDeps, type AddressDialRequest, dialAddress } from './dial/dial-address.js';
+import { type AddressDialDeps, type AddressDialRequest, carriedNumber, dialAddress } from './dial/dial-address.js';
 import { dialCarriers, type TrunkDialRequest } from './dial/dial-trunks.js';
 import { EndpointWhileRinging } from './endpoint-while-ringing.js';
 import { OutboundProgress } from './outbound-progress.js';
@@ -120,18 +120,18 @@ async function placeOutboundCall(request: OutboundCall, deps: OutboundDeps): Pro
   }
 }
 
-/** A number over the trunks, in order; a registered phone or a SIP address without them. */
+/** A number over the trunks, in order; a registered phone or a SIP address without them, in test mode the latter over the simulated carrier. */
 async function dialCallee(
   call: Call,
   { endpointId, organizationId, mode, sipAuth = null }: OutboundCall,
   wish: TrunkDialRequest & Pick<AddressDialRequest, 'offerFor'>,
   deps: OutboundDeps,
 ): Promise<CallLeg> {
-  const isNumber = e164.test(wish.to);
-  const carriers = isNumber ? await deps.carriers(organizationId, mode) : [];
+  const number = carriedNumber(wish.to, mode, deps.addresses.isOurs);
+  const carriers = number === null ? [] : await deps.carriers(organizationId, mode);
   call.check();
   call.event('call.routed', { endpoint_id: endpointId, trunks: carriers.map((carrier) => carrier.name) });
-  if (isNumber) return dialCarriers(call, wish, carriers, deps.dial);
+  if (number !== null) return dialCarriers(call, { ...wish, to: number }, carriers, deps.dial);
   const headers = { 'X-Trunkline-Call-Id': call.id };
   const { addresses, dial } = deps;
   return dialAddress(call, { ...wish, organizationId, auth: sipAuth, headers }, { ...addresses, dial });

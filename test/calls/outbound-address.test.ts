@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { callIdOf } from '../../src/api/twilio/resources.js';
 import type { CallRecord, TestApp } from '../support/app.js';
 import { HandPhone } from '../support/joined-call.js';
-import { soon } from '../support/webhook-app.js';
+import { soon, webhookApp } from '../support/webhook-app.js';
 import { webhookScene } from '../support/webhook-scene.js';
 
 let desk: HandPhone;
@@ -218,5 +218,51 @@ describe('POST /v1/outbound-calls', () => {
     const to = `sip:shop@127.0.0.1:${elsewhere.sip.port}`;
     await ask({ to_number: to, sip_username: 'shop', sip_password: 'x' });
     expect((await takeCall(elsewhere)).startLine).toContain(to);
+  });
+});
+
+describe('a test key', () => {
+  test('reaches the simulated carrier in place of SIP addresses, also by what its webhook dials; phones ring', async () => {
+    const { app } = scene;
+    const { key } = await app.api<{ key: string }>('POST', '/v1/api-keys', { name: 'Trial', mode: 'test' });
+    const api = async <T>(method: string, route: string, body?: unknown): Promise<T> => {
+      const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json', connection: 'close' };
+      const sent = body === undefined ? {} : { body: JSON.stringify(body) };
+      const response = await fetch(`${app.httpUrl}${route}`, { method, headers, ...sent });
+      expect(response.ok, await response.clone().text()).toBe(true);
+      return (await response.json()) as T;
+    };
+    const there = `127.0.0.1:${elsewhere.sip.port}`;
+    const dials = (to: string) => `<Response><Dial action="/after">${to}</Dial></Response>`;
+    const made = await webhookApp(
+      { ...app, api },
+      { '/start': dials(`<Sip>sip:+15005550486@${there}</Sip>`), '/after': '<Response><Hangup/></Response>' },
+    );
+    const ask = async (to: string) => {
+      const wish = { from_number: '+15005550006', endpoint_id: made.endpointId, to_number: to };
+      const { id } = await api<{ id: string }>('POST', '/v1/outbound-calls', wish);
+      const read = () => api<CallRecord & { completed_at: string | null }>('GET', `/v1/calls/${id}`);
+      return { read, ended: () => soon(async () => expect((await read()).completed_at).not.toBeNull(), 10_000) };
+    };
+    const answered = await ask(`sip:shop@${there}`);
+    await answered.ended();
+    const record = await answered.read();
+    expect(record).toMatchObject({ status: 'completed', cost: 0, to_number: `sip:shop@${there}` });
+    const routed = record.events.find(({ event_type: type }) => type === 'call.routed');
+    expect(routed?.event_data).toMatchObject({ trunks: ['simulator'] });
+    expect(made.form('/after')).toMatchObject({ DialCallStatus: 'busy' });
+    const busy = await ask(`sip:+15005550486@${there}?X-Order=7`);
+    await busy.ended();
+    expect(await busy.read()).toMatchObject({ status: 'busy' });
+    const nobody = await ask(`sip:nobody@127.0.0.1:${app.sip.addresses[0]?.port}`);
+    await nobody.ended();
+    expect(await nobody.read()).toMatchObject({ status: 'failed', hangup_cause: 'not_found' });
+    const rung = await ask('client:desk1');
+    await takeCall(desk);
+    await rung.ended();
+    await made.server.close();
+    expect(
+      elsewhere.sip.received.map(({ startLine }) => startLine).filter((line) => line.startsWith('INVITE')),
+    ).toEqual([]);
   });
 });

@@ -16,7 +16,7 @@ import { type CallClosing, closeCall } from '../party/teardown.js';
 import { type CallAdmission, settleAdmission } from '../routing/admission.js';
 import type { ChildCallRecord } from '../routing/child-call-policy.js';
 import type { Carrier, TrunkMedia } from '../routing/trunk-selection.js';
-import { type AddressDialDeps, dialAddress } from './dial-address.js';
+import { type AddressDialDeps, carriedNumber, dialAddress } from './dial-address.js';
 import { dialCarriers } from './dial-trunks.js';
 import { codecsLike } from './leg-media.js';
 
@@ -145,13 +145,14 @@ export class ChildCall {
         this.#steps.tell('ringing');
       },
     };
-    if (!e164.test(to)) {
+    const number = carriedNumber(to, mode, deps.isOurs);
+    if (number === null) {
       const headers = { ...(replaces !== undefined && { Replaces: replaces }), 'X-Trunkline-Call-Id': group };
       return dialAddress(call, { ...wish, organizationId, auth, headers }, deps);
     }
     const carriers = await deps.carriers(organizationId, mode);
     call.event('call.routed', { endpoint_id: parent.endpointId, trunks: carriers.map((carrier) => carrier.name) });
-    return dialCarriers(call, wish, carriers, deps.dial);
+    return dialCarriers(call, { ...wish, to: number }, carriers, deps.dial);
   }
 }
 

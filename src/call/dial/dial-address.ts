@@ -1,6 +1,7 @@
 /** An INVITE to an address that no trunk carries: a registered phone (`client:name`) or a SIP address. */
 import { type CallLeg, SipError, type SipGateway } from '../../../sip/leg.js';
-import { clientAddress } from '../../webhook/actions.js';
+import type { Mode } from '../../store/tenants/scope.js';
+import { clientAddress, e164 } from '../../webhook/actions.js';
 import type { Call } from '../core/call.js';
 import { CallEnded } from '../core/outcome.js';
 import type { TrunkMedia } from '../routing/trunk-selection.js';
@@ -34,7 +35,7 @@ export interface AddressDialRequest
  */
 export async function dialAddress(call: Call, wish: AddressDialRequest, deps: AddressDialDeps): Promise<CallLeg> {
   const { address, headers } = addressParts(wish.to);
-  const user = clientAddress.exec(address)?.[1] ?? (deps.isOurs(address) ? sipUser.exec(address)?.[1] : undefined);
+  const user = phoneUser(address, deps.isOurs);
   const media = user === undefined ? null : deps.mediaOfUser(wish.organizationId, user);
   if (user !== undefined && media === null)
     throw new CallEnded({ cause: 'not_found', source: 'system', detail: `There is no user "${user}".` });
@@ -61,6 +62,22 @@ export async function dialAddress(call: Call, wish: AddressDialRequest, deps: Ad
 }
 
 const sipUser = /^sips?:([^@;]+)@/i;
+
+/** The user name of the registered phone that the address means; undefined: it is a SIP address elsewhere. */
+function phoneUser(address: string, isOurs: AddressDialDeps['isOurs']): string | undefined {
+  return clientAddress.exec(address)?.[1] ?? (isOurs(address) ? sipUser.exec(address)?.[1] : undefined);
+}
+
+/**
+ * What carriers are asked for when `to` is called: a number, or the user part of a SIP address that a call in test mode must not reach. null:
+ * they are not asked, and `dialAddress` calls it.
+ */
+export function carriedNumber(to: string, mode: Mode, isOurs: AddressDialDeps['isOurs']): string | null {
+  if (e164.test(to)) return to;
+  const { address } = addressParts(to);
+  if (mode === 'live' || phoneUser(address, isOurs) !== undefined) return null;
+  return sipUser.exec(address)?.[1] ?? null;
+}
 
 /** A user without a registration does not answer. */
 function notRegistered(error: unknown): never {
