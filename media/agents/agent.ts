@@ -64,6 +64,8 @@ export interface AgentTarget {
   recorded?: boolean;
   /** Length of caller audio per message; default 20. */
   frameMs?: 20 | 40;
+  /** The caller's audio is evened out before the agent gets it, and waits for this long at most; 0 or absent: it goes on as it comes. */
+  jitterBufferMs?: number;
   /** The tracks of a fork; set by the session. Absent for an agent that converses, which hears the caller. */
   tracks?: AudioTracks;
 }

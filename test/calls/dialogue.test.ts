@@ -228,4 +228,38 @@ describe('what an agent hears', () => {
     [config, environment] = [{ frame_ms: 20 }, { TRUNKLINE_AGENT_FRAME_MS: '40' }];
     expect((await talk()).lengths).toEqual(new Set([160]));
   });
+
+  it.each([
+    [0, 'as its packets came'],
+    [200, 'every 20 ms, and the record says what that cost'],
+  ])(
+    'with jitter_buffer_ms %i of a caller whose packets come four at once: all of it, %s',
+    { retry: 3 },
+    async (jitterBufferMs) => {
+      const heard: { atMs: number; bytes: Buffer }[] = [];
+      const script: AgentScript = { onBinary: (bytes) => void heard.push({ atMs: performance.now(), bytes }) };
+      await start(script, { jitter_buffer_ms: jitterBufferMs });
+      caller = await TalkingCaller.call(ends, number, { silent: true });
+      await expect.poll(() => agent.messages.length).toBe(1);
+      const words = ulaw(syntheticVoice(4).map((sample, i) => sample + ((i * 7919) % 101) - 50));
+      const frames = Array.from({ length: 200 }, (_, i) => words.subarray(i * 160, i * 160 + 160));
+      caller.burst(4, (i) => frames[i] ?? silence);
+      await expect.poll(() => heard.some(({ bytes }) => bytes.equals(frames[190]!)), { timeout: 10_000 }).toBe(true);
+      await caller.bye();
+      const places = frames.slice(20, 190).map((frame) => heard.findIndex(({ bytes }) => bytes.equals(frame)));
+      const found = places.filter((place) => place >= 0);
+      expect(found.length).toBeGreaterThan(jitterBufferMs > 0 ? 160 : 169);
+      expect([...found].sort((a, b) => a - b)).toEqual(found);
+      const together = found.filter((place) => heard[place]!.atMs - heard[place - 1]!.atMs < 5).length;
+      const { quality_metrics } = await app.finishedCall(number);
+      const uplink = (quality_metrics.audio_delay as Record<string, Record<string, number>>).gateway_uplink!;
+      if (jitterBufferMs > 0) {
+        expect(together).toBeLessThan(20);
+        expect(uplink.p50_ms).toBeGreaterThanOrEqual(20);
+      } else {
+        expect(together).toBeGreaterThan(100);
+        expect(uplink.p50_ms).toBeLessThan(20);
+      }
+    },
+  );
 });

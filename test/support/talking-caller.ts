@@ -51,6 +51,17 @@ export class TalkingCaller {
     }, 5);
   }
 
+  /** The same on a network that delivers `together` packets at once. */
+  burst(together: number, frame: (index: number) => Uint8Array): void {
+    this.hush();
+    const startMs = performance.now();
+    const before = this.said;
+    this.voice = setInterval(() => {
+      while (performance.now() - startMs >= (this.said - before) * 20)
+        for (let i = 0; i < together; i++) this.phone.send(frame(this.said++));
+    }, 5);
+  }
+
   hush(): void {
     clearInterval(this.voice);
   }

@@ -10,9 +10,11 @@ import type { AgentSocket, AgentSocketHooks } from '../../agents/connection/agen
 import { agentToPhone, phoneToAgent, type Transcode } from '../../audio/codec/transcode.js';
 import { FrameJoiner } from '../../audio/playout/frame-joiner.js';
 import { type HeardPosition, Playout } from '../../audio/playout/playout.js';
+import type { PlayoutClock } from '../../audio/playout/playout-clock.js';
 import { sampleFormatOf } from '../../audio/sample-format.js';
 import type { PhoneCodec } from '../../engine.js';
 import type { FaultPlace } from '../fault-isolation.js';
+import { ClockedJitterBuffer } from './clocked-jitter-buffer.js';
 
 export type OpenAgent = (target: AgentTarget, hooks: AgentSocketHooks, signal: AbortSignal) => AgentSocket;
 
@@ -25,6 +27,9 @@ export interface SessionAgentHooks {
   queued(agent: SessionAgent, durationMs: number): void;
   cleared(agent: SessionAgent, heard: HeardPosition): void;
   mark(name: string, cleared: boolean): void;
+  /** For the jitter buffer of an agent that asked for one. */
+  clock: PlayoutClock;
+  now(): number;
 }
 
 /** Mark after the audio of an agent that hung up; marks of agents never begin with a NUL. */
@@ -40,6 +45,7 @@ export class SessionAgent implements AgentSocketHooks {
   private encode: Transcode | null = null;
   private decode: Transcode | null = null;
   private readonly joiner: FrameJoiner | null;
+  private readonly buffer: ClockedJitterBuffer | null;
   /** The end was reported, by the socket or after a fault. */
   private endTold = false;
   private overflowBytes = 0;
@@ -56,6 +62,9 @@ export class SessionAgent implements AgentSocketHooks {
     this.playout = new Playout(codec);
     this.playout.onLevel = (level) => this.event({ type: 'queue', level, queuedMs: Math.round(this.playout.queuedMs) });
     this.joiner = target.frameMs === 40 ? new FrameJoiner() : null;
+    this.buffer = target.jitterBufferMs
+      ? new ClockedJitterBuffer(codec, target.jitterBufferMs, hooks, (bytes, atMs) => this.send(bytes, atMs))
+      : null;
     this.playout.onMark = (name, cleared) =>
       this.guard(() => {
         if (name === LAST_WORDS) {
@@ -91,8 +100,14 @@ export class SessionAgent implements AgentSocketHooks {
     this.guard(() => this.socket.command(command));
   }
 
-  /** The caller's audio, 20 ms in the phone's codec. */
-  listen(bytes: Uint8Array, atMs: number): void {
+  /** The caller's audio, 20 ms in the phone's codec. Returns how long it waits until it is sent. */
+  listen(bytes: Uint8Array, atMs: number): number {
+    if (this.buffer) return this.buffer.push(bytes, atMs);
+    this.send(bytes, atMs);
+    return 0;
+  }
+
+  private send(bytes: Uint8Array, atMs: number): void {
     try {
       const whole = this.joiner ? this.joiner.join(bytes, atMs, this.codec) : bytes;
       if (whole === null) return;
@@ -113,10 +128,12 @@ export class SessionAgent implements AgentSocketHooks {
     this.codec = codec;
     this.encode = null;
     this.decode = null;
+    this.buffer?.changeCodec(codec);
     this.playout.changeCodec(codec);
   }
 
   async close(reason: string): Promise<void> {
+    this.buffer?.close();
     const closed = this.socket.close(reason); // First: it reports how much of the agent's speech was heard.
     this.lastWordsHeard();
     try {

@@ -152,12 +152,14 @@ export class PhoneSession implements FromPhoneHooks, RtpSenderHooks, RtpSocketHa
     });
     this.inward = new FromPhone(options.policy, this);
     // Not `...parts`: V8 gives each object made from a spread a shape of its own, which makes every call through it slow.
-    const { openAgent, fault, agentEvent, agentEnded, now } = parts;
+    const { openAgent, fault, agentEvent, agentEnded, clock, now } = parts;
     this.agents = new SessionAgents({
       openAgent,
       fault,
       agentEvent,
       agentEnded,
+      clock,
+      now,
       codec: () => this.codec,
       queued: (agent, durationMs) => {
         if (this.owner !== agent || this.activities.active) return;
@@ -389,8 +391,8 @@ export class PhoneSession implements FromPhoneHooks, RtpSenderHooks, RtpSocketHa
 
   audio(bytes: Uint8Array, atMs: number): void {
     if (this.activities.hear(bytes) || !this.owner?.started) return;
-    this.owner.listen(bytes, atMs);
-    this.uplinkDelays.add(this.inward.uplink.waitedMs + this.parts.clock.lateMs(this.receivedMs));
+    const waitMs = this.owner.listen(bytes, atMs);
+    this.uplinkDelays.add(this.inward.uplink.waitedMs + this.parts.clock.lateMs(this.receivedMs) + waitMs);
   }
 
   packet(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean): void {

@@ -70,6 +70,7 @@ export function agentTarget(
     connectTimeoutMs,
     firstAudioTimeoutMs: limitSec * 1000,
     frameMs: config.frame_ms === 20 || config.frame_ms === 40 ? config.frame_ms : rules.frameMs,
+    ...(typeof config.jitter_buffer_ms === 'number' && { jitterBufferMs: config.jitter_buffer_ms }),
     allowPrivateAddress: rules.allowPrivateTargets || builtIn !== undefined,
     ...(endpoint.record && { recorded: true }),
   };
