@@ -2,8 +2,9 @@
  * How the agent's echo is told from the caller's speech (docs/audio.md, Echo), with voices of espeak-ng in five languages: over analogue lines,
  * handsets and rooms (decaying noise as impulse response), G.711 both ways, delays of 10 to 500 ms, a return loss of 6 to 26 dB, clocks that
  * differ by up to 50 ppm, every fourth call with 2 % of packets lost on both ways. Each call is judged as on the wire, with the recognition of
- * echoes and without: an agent that speaks for about eight seconds, with its echo alone, with a caller who interrupts it over the echo, and with
- * a caller who interrupts it on a line without echo. Then the processor time of one decision.
+ * echoes, without, and with its removal: an agent that speaks for about eight seconds, with its echo alone, with a caller who interrupts it over
+ * the echo, and with a caller who interrupts it on a line without echo. Then by how much the removal makes echoes softer, from the moment when
+ * they are known, and what it leaves of the interruption; and the processor time of a decision and of the removal.
  * Run: `npm run build && node dist/bench/echo.js [calls of each kind] [seed]`
  */
 import { execFileSync } from 'node:child_process';
@@ -12,6 +13,8 @@ import { AgentEcho } from '../media/audio/detect/agent-echo.js';
 import { EchoSearch } from '../media/audio/detect/echo-path.js';
 import { Turns } from '../media/audio/detect/turns.js';
 import { createResampler } from '../media/audio/dsp/resample.js';
+import { EchoCanceller } from '../media/audio/receive/echo-canceller.js';
+import { bytesOf as sampleBytes } from '../media/audio/sample-format.js';
 
 const packet = 160;
 const beforeMs = 600;
@@ -127,6 +130,8 @@ interface BenchCall {
   /** Begin of the interruption. */
   saidMs: number;
   saidUntilMs: number;
+  /** The caller's own voice. */
+  own: Float64Array;
 }
 
 interface BenchLine {
@@ -158,16 +163,22 @@ function bytesOf(agent: Float64Array, caller: Float64Array | null, atMs: number,
     }
   }
   const from = Math.round((beforeMs + atMs) * 8);
-  if (caller !== null)
-    for (let i = 0; i < caller.length && from + i < length; i++) heard[from + i] = heard[from + i]! + caller[i]!;
+  const own = new Float64Array(length);
+  if (caller !== null) own.set(caller.subarray(0, length - from), from);
+  for (let i = 0; i < length; i++) heard[i] = heard[i]! + own[i]!;
   const lost = new Set<number>();
   for (let at = 0; at < length; at += packet) if (100 * random() < lostPercent) lost.add(at);
-  return { toPhone, fromPhone: toUlaw(heard), lost, saidMs: from / 8, saidUntilMs: (from + (caller?.length ?? 0)) / 8 };
+  return {
+    ...{ toPhone, fromPhone: toUlaw(heard), lost, own },
+    ...{ saidMs: from / 8, saidUntilMs: (from + (caller?.length ?? 0)) / 8 },
+  };
 }
 
 function told({ toPhone, fromPhone, lost }: BenchCall, echo: AgentEcho | null) {
   const turnsAt: number[] = [];
   const bargeInsAt: number[] = [];
+  const clean = fromPhone.slice();
+  let knownMs: number | null = null;
   const turns = new Turns(
     0,
     (event) => {
@@ -184,15 +195,49 @@ function told({ toPhone, fromPhone, lost }: BenchCall, echo: AgentEcho | null) {
     turns.fromAgent(from, toPhone, from, from + packet, 'PCMU', nowMs);
     if (from === 0 || lost.has(from - packet)) continue;
     const arrived = fromPhone.subarray(from - packet, from);
-    echo?.heard(from, arrived, 'PCMU', nowMs);
-    turns.fromCaller(from, arrived, 0, packet, 'PCMU', nowMs);
+    const heard = echo?.heard(from, arrived, 'PCMU', nowMs) ?? arrived;
+    clean.set(heard, from - packet);
+    turns.fromCaller(from, heard, 0, packet, 'PCMU', nowMs);
+    if (echo?.isKnown) knownMs ??= nowMs;
   }
   turns.end();
-  return { turnsAt, bargeInsAt };
+  return { turnsAt, bargeInsAt, clean, knownMs };
 }
 
 const calls = Number(process.argv[2] ?? 60);
-const results = new Map<string, { calls: number; today: number; now: number; falseToday: number; falseNow: number }>();
+interface Counted {
+  calls: number;
+  /** Without recognition, with it, and with removal. */
+  found: [number, number, number];
+  false: [number, number, number];
+  /** In the second after the echo was known, and later. */
+  soonDb: number[];
+  laterDb: number[];
+  wordsDb: number[];
+}
+const results = new Map<string, Counted>();
+
+/** By how much softer what was heard became, in dB. */
+function softerDb({ fromPhone, lost }: BenchCall, clean: Uint8Array, fromMs: number, toMs: number): number {
+  let [before, after] = [1, 1];
+  for (let i = Math.round(fromMs * 8); i < Math.min(Math.round(toMs * 8), clean.length); i++) {
+    if (lost.has(i - (i % packet))) continue;
+    before += ulawToLinear[fromPhone[i]!]! ** 2;
+    after += ulawToLinear[clean[i]!]! ** 2;
+  }
+  return 10 * Math.log10(before / after);
+}
+
+/** How much of the caller's own voice is left, in dB. */
+function wordsDb({ own, lost }: BenchCall, clean: Uint8Array): number {
+  let [same, whole] = [1, 1];
+  for (let i = 0; i < clean.length; i++) {
+    if (lost.has(i - (i % packet))) continue;
+    same += own[i]! * ulawToLinear[clean[i]!]!;
+    whole += own[i]! ** 2;
+  }
+  return 20 * Math.log10(Math.max(1e-3, same / whole));
+}
 for (let n = 0; n < calls; n++) {
   const languages = Object.keys(texts);
   const language = among(languages);
@@ -208,33 +253,49 @@ for (let n = 0; n < calls; n++) {
   for (const what of ['echo alone', 'interruption over echo', 'interruption'] as const) {
     const call = bytesOf(agent, what === 'echo alone' ? null : caller, atMs, what === 'interruption' ? null : line);
     const name = what === 'interruption' ? what : `${what}, ${line.kind}`;
-    const result = results.get(name) ?? { calls: 0, today: 0, now: 0, falseToday: 0, falseNow: 0 };
+    const result: Counted = results.get(name) ?? {
+      ...{ calls: 0, found: [0, 0, 0], false: [0, 0, 0] },
+      ...{ soonDb: [], laterDb: [], wordsDb: [] },
+    };
     results.set(name, result);
     result.calls += 1;
-    for (const echo of [null, new AgentEcho(0)]) {
-      const { turnsAt, bargeInsAt } = told(call, echo);
+    for (const which of [0, 1, 2] as const) {
+      const echo = which === 0 ? null : new AgentEcho(0);
+      echo?.remove(which === 2);
+      const { turnsAt, bargeInsAt, clean, knownMs } = told(call, echo);
       const isFound = bargeInsAt.some((at) => Math.abs(at - call.saidMs) < nearMs);
       const isFalse = turnsAt.some(
         (at) => what === 'echo alone' || at < call.saidMs - nearMs || at > call.saidUntilMs + nearMs,
       );
-      if (echo === null) {
-        result.today += Number(isFound);
-        result.falseToday += Number(isFalse);
-      } else {
-        result.now += Number(isFound);
-        result.falseNow += Number(isFalse);
+      result.found[which] += Number(isFound);
+      result.false[which] += Number(isFalse);
+      if (which < 2) continue;
+      if (what !== 'echo alone') result.wordsDb.push(wordsDb(call, clean));
+      else if (knownMs !== null) {
+        result.soonDb.push(softerDb(call, clean, knownMs, knownMs + 1000));
+        result.laterDb.push(softerDb(call, clean, knownMs + 1000, beforeMs + agent.length / 8));
       }
     }
   }
 }
-console.log(`${''.padEnd(34)}       barge-in found       a turn that is none`);
-console.log(`${''.padEnd(34)} calls  without   with       without   with recognition`);
-for (const [name, { calls: all, today, now, falseToday, falseNow }] of [...results].sort()) {
-  const found = name.startsWith('echo') ? ['–', '–'] : [today, now];
+const columns = (values: readonly (number | string)[]) => values.map((value) => String(value).padStart(8)).join('');
+/** The median, and the least. */
+const spread = (values: number[]) => {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted.length === 0 ? '–' : `${sorted[sorted.length >> 1]!.toFixed(1)} (${sorted[0]!.toFixed(1)})`;
+};
+console.log(`${''.padEnd(42)}${'barge-in found'.padStart(24)}${'a turn that is none'.padStart(24)}`);
+console.log(
+  `${''.padEnd(34)}${columns(['calls', ...['without', 'known', 'removed'], ...['without', 'known', 'removed']])}`,
+);
+for (const [name, { calls: all, found, false: wrong }] of [...results].sort())
+  console.log(name.padEnd(34) + columns([all, ...(name.startsWith('echo') ? ['–', '–', '–'] : found), ...wrong]));
+console.log('\nremoval, dB: median (least)');
+for (const [name, { soonDb, laterDb, wordsDb: words }] of [...results].sort())
   console.log(
-    `${name.padEnd(34)} ${[all, ...found].map((value) => String(value).padStart(5)).join('    ')}      ${[falseToday, falseNow].map((value) => String(value).padStart(6)).join('    ')}`,
+    `${name.padEnd(34)} first second ${spread(soonDb).padEnd(14)} later ${spread(laterDb).padEnd(14)} the caller's words ${spread(words)}`,
   );
-}
+console.log('');
 
 /** Microseconds of processor time: the least of rounds. */
 function time(title: string, run: () => void): void {
@@ -270,3 +331,20 @@ time('20 ms of both', () => {
   echo.heard(at * packet, frame, 'PCMU', at * 20);
   at += 1;
 });
+for (const [codec, bytes] of [
+  ['PCMU', packet],
+  ['G722', 640],
+  ['OPUS', 960],
+] as const) {
+  const canceller = new EchoCanceller();
+  const frames = Array.from({ length: 50 }, () => {
+    const samples = Int16Array.from({ length: codec === 'PCMU' ? packet : bytes / 2 }, () => 2000 * gauss());
+    return codec === 'PCMU' ? toUlaw(Float64Array.from(samples)) : sampleBytes(samples);
+  });
+  let n = 1;
+  time(`20 ms of ${codec}, from which the echo is removed`, () => {
+    canceller.sent(n * packet, frames[n % 50]!, 0, bytes, codec, false);
+    canceller.heard((n - 1) * packet, frames[(n + 47) % 50]!, codec, 60);
+    n += 1;
+  });
+}

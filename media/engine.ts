@@ -449,6 +449,8 @@ export interface EchoFigures {
   returnLossDb: number;
   /** How often it would have been taken for speech of the phone's user. */
   suppressed: number;
+  /** By how much softer it is for an agent that has it removed (ITU-T G.168, ERLE with NLP); null when it was not removed. */
+  removedDb: number | null;
 }
 
 /** Statistics of one direction (RFC 3550). A figure that was not measured is null, never 0. */

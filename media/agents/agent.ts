@@ -66,6 +66,8 @@ export interface AgentTarget {
   frameMs?: 20 | 40;
   /** The caller's audio is evened out before the agent gets it, and waits for this long at most; 0 or absent: it goes on as it comes. */
   jitterBufferMs?: number;
+  /** The echo of what is sent to the phone is removed from the caller's audio. */
+  removeEcho?: boolean;
   /** The tracks of a fork; set by the session. Absent for an agent that converses, which hears the caller. */
   tracks?: AudioTracks;
 }

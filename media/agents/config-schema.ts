@@ -55,6 +55,8 @@ export const commonConfig: ConfigProperties = {
   frame_ms: choiceField(20, 40),
   /** The longest that a jitter buffer in front of the agent holds the caller's audio; 0, the default: no buffer. */
   jitter_buffer_ms: { type: 'integer', minimum: 0, maximum: 500 },
+  /** The agent does not hear the echo of its own voice. */
+  remove_echo: { type: 'boolean' },
   /** Whether Trunkline writes the transcript when the provider gives none; absent: the setting `transcribe_calls`. */
   transcribe: { type: 'boolean' },
   first_audio_timeout_s: { type: 'number', minimum: 0, maximum: 600 },

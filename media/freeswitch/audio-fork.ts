@@ -23,6 +23,7 @@ const events = {
 export function whyNotForked(target: AgentTarget): string | null {
   if (target.protocol !== 'jambonz') return `mod_audio_fork does not speak the protocol ${target.protocol}.`;
   if (target.recorded) return 'The call is recorded, and a recording needs the audio in Trunkline.';
+  if (target.removeEcho) return 'The echo is removed from what the agent hears, which needs the audio in Trunkline.';
   if (!target.allowPrivateAddress)
     return 'FreeSWITCH looks the agent up itself, and cannot keep private addresses out (allow_private_targets).';
   if (Object.keys(conversationOf(target).upgrade().headers).length > 0)

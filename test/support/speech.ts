@@ -76,3 +76,17 @@ export function syntheticVoice(seconds: number, baseHz = 120): Int16Array {
   }
   return out;
 }
+
+/**
+ * The same voice with breath, a tenth of its loudness: a filter that learns an echo from it also learns the frequencies between its harmonics,
+ * as it does from a person.
+ */
+export function breathyVoice(seconds: number, baseHz = 120): Int16Array {
+  let seed = 17;
+  let loudness = 0;
+  return syntheticVoice(seconds, baseHz).map((sample) => {
+    seed = (Math.imul(seed, 1_664_525) + 1_013_904_223) >>> 0;
+    loudness = Math.max(Math.abs(sample), 0.995 * loudness);
+    return Math.max(-32_768, Math.min(32_767, sample + 0.1 * loudness * (seed / 2 ** 31 - 1)));
+  });
+}

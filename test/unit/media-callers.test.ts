@@ -30,7 +30,7 @@ class Caller {
       started: nothing,
       sourceFound: nothing,
       packet: nothing,
-      heard: nothing,
+      heard: (_timestamp: number, bytes: Uint8Array) => bytes,
     };
     const audio = (bytes: Uint8Array) => this.heard.push(...bytes);
     this.line = new FromPhone(

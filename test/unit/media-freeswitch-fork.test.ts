@@ -23,6 +23,7 @@ describe('which agents FreeSWITCH can carry', () => {
     ['jambonz without credentials', {}, null],
     ['another protocol', { protocol: 'twilio' }, /does not speak the protocol twilio/],
     ['a recorded call', { recorded: true }, /recorded/],
+    ['an echo that is removed', { removeEcho: true }, /echo/],
     ['private addresses refused', { allowPrivateAddress: false }, /allow_private_targets/],
     ['credentials', { config: { username: 'u', password: 'p' } }, /credentials/],
   ] as const)('%s', (_, change, reason) => {

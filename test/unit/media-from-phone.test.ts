@@ -21,7 +21,7 @@ function phone(limits: { firstRtpTimeoutMs: number; rtpTimeoutMs: number }) {
       sourceFound: () => {},
       audio: () => {},
       packet: () => {},
-      heard: () => {},
+      heard: (_timestamp, bytes) => bytes,
       decoder: () => null,
     },
   );

@@ -24,7 +24,7 @@ function packetOf(sequence: number, timestamp: number, ssrc: number, marker = fa
 
 function phoneOf(packet: FromPhoneHooks['packet']): FromPhone {
   const nothing = { event: () => {}, key: () => {}, started: () => {}, sourceFound: () => {}, audio: () => {} };
-  const hooks = { ...nothing, packet, heard: () => {}, decoder: () => null };
+  const hooks = { ...nothing, packet, heard: (_timestamp: number, bytes: Uint8Array) => bytes, decoder: () => null };
   const phone = new FromPhone({ codecs: ['PCMU'], firstRtpTimeoutMs: 0, rtpTimeoutMs: 0 }, hooks);
   const sdp = new SdpNegotiation({ address: '192.0.2.7', rtpPort: 10_000, codecs: ['PCMU'] }, '1');
   const origin = `v=0\r\no=- 1 1 IN IP4 x\r\ns=-\r\nc=IN IP4 ${from.address}\r\nt=0 0\r\n`;

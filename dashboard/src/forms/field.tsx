@@ -77,6 +77,7 @@ const help: Record<string, string> = {
   sample_rate: 'The sample rate of the audio to the agent, in Hz.',
   encoding: 'The encoding of the audio to the agent.',
   frame_ms: 'How much audio each message to the agent carries.',
+  remove_echo: 'Whether the echo of the agent’s own voice is taken out of what it hears.',
   first_audio_timeout_s: 'The agent fails when it is silent for this long after the answer; 0 for never.',
   transcribe: 'Whether Trunkline writes the transcript when the provider gives none.',
   override: 'JSON that is merged into the first message to the provider.',

@@ -6,9 +6,10 @@
  * All times are milliseconds from the start of the session.
  */
 import type { EchoFigures, PhoneCodec } from '../../engine.js';
+import { PlacedSamples } from '../placed-samples.js';
+import { EchoCanceller } from '../receive/echo-canceller.js';
 import { RtpTimeline } from '../receive/rtp-timeline.js';
-import { readSamples, sampleFormatOf, ticksPerMs } from '../sample-format.js';
-import { ScratchBuffer } from '../scratch-buffer.js';
+import { sampleFormatOf, ticksPerMs } from '../sample-format.js';
 import { EchoSearch, echoRateHz } from './echo-path.js';
 import { isQuiet } from './frame-level.js';
 
@@ -32,60 +33,28 @@ const samplesPerMs = echoRateHz / 1000;
 /** Two seconds and one: a decision may be about half a second ago. */
 const heardSamples = 8192;
 const sentSamples = 16_384;
-const ringRateHz = 8000;
+const trackRateHz = 8000;
 
 export type EchoVerdict = 'echo' | 'voice' | 'unclear';
 
 const search = new EchoSearch();
-const linear = new ScratchBuffer(Int16Array);
 
-/** Samples of 8 kHz by their place in time. Its length is a power of two. */
-class Ring {
-  readonly samples: Int16Array;
+/** One direction, at 8 kHz. */
+class Track extends PlacedSamples {
   private readonly timeline = new RtpTimeline();
-  private until = 0;
 
   constructor(length: number) {
-    this.samples = new Int16Array(length);
+    super(length, trackRateHz);
   }
 
-  write(timestamp: number, bytes: Uint8Array, from: number, to: number, codec: PhoneCodec, begunMs: number): void {
-    const tick = this.timeline.place(timestamp, Math.round(begunMs * ticksPerMs));
-    this.fillTo(tick);
-    const { samples } = this;
-    const mask = samples.length - 1;
-    const input = readSamples(from === 0 && to === bytes.length ? bytes : bytes.subarray(from, to), codec, linear);
-    const every = sampleFormatOf[codec].sampleRateHz / ringRateHz;
-    const count = Math.floor(input.length / every);
-    if (every === 1) for (let i = 0; i < count; i++) samples[(tick + i) & mask] = input[i]!;
-    else
-      for (let i = 0; i < count; i++) {
-        let sum = 0;
-        for (let j = 0; j < every; j++) sum += input[i * every + j]!;
-        samples[(tick + i) & mask] = sum / every;
-      }
-    this.until = Math.max(this.until, tick + count);
-  }
-
-  /** Silence up to this tick, where nothing was written. */
-  fillTo(tick: number): void {
-    const { samples } = this;
-    for (let at = Math.max(this.until, tick - samples.length); at < tick; at++) samples[at & (samples.length - 1)] = 0;
-    this.until = Math.max(this.until, tick);
-  }
-
-  /** Energy of `count` samples from `tick` on. */
-  energy(tick: number, count: number): number {
-    const { samples } = this;
-    let sum = 0;
-    for (let at = tick; at < tick + count; at++) sum += samples[at & (samples.length - 1)]! ** 2;
-    return sum;
+  tickOf(timestamp: number, begunMs: number): number {
+    return this.timeline.place(timestamp, Math.round(begunMs * ticksPerMs));
   }
 }
 
 export class AgentEcho {
-  private sentRing: Ring | null = null;
-  private heardRing: Ring | null = null;
+  private sentTrack: Track | null = null;
+  private heardTrack: Track | null = null;
   private loudUntilMs = Number.NEGATIVE_INFINITY;
   /** In samples of 2 kHz; null before an echo was found. */
   private delay: number | null = null;
@@ -93,6 +62,8 @@ export class AgentEcho {
   private searchedMs = Number.NEGATIVE_INFINITY;
   private suppressedUntilMs = Number.NEGATIVE_INFINITY;
   private suppressed = 0;
+  private canceller: EchoCanceller | null = null;
+  private removedDb: number | null = null;
 
   /** `startMs` of the session, on the clock of `nowMs`. */
   constructor(readonly startMs: number) {}
@@ -105,31 +76,42 @@ export class AgentEcho {
   /** null while no echo was found. */
   get figures(): EchoFigures | null {
     if (this.delay === null || this.returnLossDb === null) return null;
-    return { delayMs: this.delay / samplesPerMs, returnLossDb: this.returnLossDb, suppressed: this.suppressed };
+    return {
+      delayMs: this.delay / samplesPerMs,
+      returnLossDb: this.returnLossDb,
+      suppressed: this.suppressed,
+      removedDb: this.canceller?.removedDb ?? this.removedDb,
+    };
+  }
+
+  /** From now on the caller is heard without the echo, or with it. */
+  remove(on: boolean): void {
+    if (on === (this.canceller !== null)) return;
+    this.removedDb = this.canceller?.removedDb ?? this.removedDb;
+    this.canceller = on ? new EchoCanceller() : null;
   }
 
   /** Audio in `[from, to)` that is sent now. */
   sent(timestamp: number, bytes: Uint8Array, from: number, to: number, codec: PhoneCodec, nowMs: number): void {
-    if (isQuiet(bytes, codec, from, to)) return;
-    this.sentRing ??= new Ring(sentSamples);
+    const quiet = isQuiet(bytes, codec, from, to);
+    if (quiet && this.canceller === null) return;
+    this.sentTrack ??= new Track(sentSamples);
     const begunMs = nowMs - this.startMs;
-    this.sentRing.write(timestamp, bytes, from, to, codec, begunMs);
+    const tick = this.sentTrack.tickOf(timestamp, begunMs);
+    this.canceller?.sent(tick, bytes, from, to, codec, quiet);
+    if (quiet) return;
+    this.sentTrack.write(tick, bytes, from, to, codec);
     this.loudUntilMs = begunMs + (to - from) / sampleFormatOf[codec].bytesPerMs;
   }
 
-  /** Audio of the caller that arrived now. */
-  heard(timestamp: number, bytes: Uint8Array, codec: PhoneCodec, nowMs: number): void {
+  /** Audio of the caller that arrived now. Returns what is to be heard of it: the same bytes, or others that are valid until the next call. */
+  heard(timestamp: number, bytes: Uint8Array, codec: PhoneCodec, nowMs: number): Uint8Array {
     const atMs = nowMs - this.startMs;
-    if (!this.mayBe(atMs - longestMs)) return;
-    this.heardRing ??= new Ring(heardSamples);
-    this.heardRing.write(
-      timestamp,
-      bytes,
-      0,
-      bytes.length,
-      codec,
-      atMs - bytes.length / sampleFormatOf[codec].bytesPerMs,
-    );
+    if (!this.mayBe(atMs - longestMs)) return bytes;
+    this.heardTrack ??= new Track(heardSamples);
+    const tick = this.heardTrack.tickOf(timestamp, atMs - bytes.length / sampleFormatOf[codec].bytesPerMs);
+    this.heardTrack.write(tick, bytes, 0, bytes.length, codec);
+    return this.canceller?.heard(tick, bytes, codec, this.delay && this.delay / samplesPerMs) ?? bytes;
   }
 
   /** What is heard at this moment may be an echo: the agent speaks, or did so shortly before. */
@@ -139,14 +121,14 @@ export class AgentEcho {
 
   /** What the caller's audio from `fromMs` to `toMs`, at most half a second ago, is. `unclear`: more of it is needed. */
   judge(fromMs: number, toMs: number): EchoVerdict {
-    const { sentRing, heardRing } = this;
-    if (sentRing === null || heardRing === null || !this.mayBe(fromMs)) return 'voice';
+    const { sentTrack, heardTrack } = this;
+    if (sentTrack === null || heardTrack === null || !this.mayBe(fromMs)) return 'voice';
     const lengthMs = Math.min(longestMs, Math.max(shortestMs, toMs - fromMs));
     const untilTick = Math.round(toMs * ticksPerMs);
-    sentRing.fillTo(untilTick);
-    heardRing.fillTo(untilTick);
+    sentTrack.fillTo(untilTick);
+    heardTrack.fillTo(untilTick);
     const count = Math.floor(lengthMs * samplesPerMs);
-    search.load(heardRing.samples, sentRing.samples, untilTick, count, mostDelayMs * samplesPerMs);
+    search.load(heardTrack.samples, sentTrack.samples, untilTick, count, mostDelayMs * samplesPerMs);
     const knownShare = this.delay === null ? 0 : search.at(this.delay);
     if (knownShare >= preciseShare) return this.echo(untilTick, lengthMs, this.delay ?? 0, knownShare);
     const size = lengthMs >= longestMs ? 'longest' : 'shortest';
@@ -172,8 +154,8 @@ export class AgentEcho {
   private echo(untilTick: number, lengthMs: number, delay: number, share: number): EchoVerdict {
     this.delay = delay;
     const count = lengthMs * ticksPerMs;
-    const heard = (this.heardRing?.energy(untilTick - count, count) ?? 0) * share;
-    const sent = this.sentRing?.energy(untilTick - count - (delay * ticksPerMs) / samplesPerMs, count) ?? 0;
+    const heard = (this.heardTrack?.energy(untilTick - count, count) ?? 0) * share;
+    const sent = this.sentTrack?.energy(untilTick - count - (delay * ticksPerMs) / samplesPerMs, count) ?? 0;
     const lossDb = 10 * Math.log10((sent + 1) / (heard + 1));
     // Words differ in their spectrum: the mean over some is the line's.
     this.returnLossDb = this.returnLossDb === null ? lossDb : this.returnLossDb + (lossDb - this.returnLossDb) / 4;

@@ -46,8 +46,8 @@ export interface FromPhoneHooks {
   audio(bytes: Uint8Array, atMs: number): void;
   /** An accepted packet as it arrived: audio or an event; `restarted`: from a new sender. Valid during the call. */
   packet(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean): void;
-  /** Audio of a packet in the sample format of its codec; `timestamp` in ticks. Valid during the call. */
-  heard(timestamp: number, bytes: Uint8Array, codec: PhoneCodec, nowMs: number): void;
+  /** Audio of a packet in the sample format of its codec; `timestamp` in ticks. Valid during the call. Returns what the agent is to hear. */
+  heard(timestamp: number, bytes: Uint8Array, codec: PhoneCodec, nowMs: number): Uint8Array;
   /** null when the codec is not available. */
   decoder(codec: PhoneCodec): WideDecoder | null;
 }
@@ -265,16 +265,17 @@ export class FromPhone {
     nowMs: number,
   ): void {
     const { media } = this;
+    let clean = audio;
     if (audio) {
       if (!this.sendsSilence) this.listenForSilence(audio, codec);
       if (media?.telephoneEvent === null && !media.held) {
         this.tell(this.tones.hear(this.narrow.of(audio, codec), G711Converter.lawOf(codec)), 'tone');
         this.mayBeKey ||= this.tones.pressed;
       }
-      if (!media?.held || media.receive) this.hooks.heard(timestamp, audio, codec, nowMs);
+      if (!media?.held || media.receive) clean = this.hooks.heard(timestamp, audio, codec, nowMs);
     }
-    this.uplink.packet(sequence, timestamp, audio, codec, nowMs);
-    this.sideline?.packet(sequence, timestamp, audio, codec, nowMs);
+    this.uplink.packet(sequence, timestamp, clean, codec, nowMs);
+    this.sideline?.packet(sequence, timestamp, clean, codec, nowMs);
   }
 
   /** Places a packet on the stream. All packets of an event carry the timestamp of its start, and the duration so far. */

@@ -39,6 +39,8 @@ const lastWordsLimitMs = 15_000;
 
 export class SessionAgent implements AgentSocketHooks {
   readonly playout: Playout;
+  /** It hears the caller without the echo of its own voice. */
+  readonly removesEcho: boolean;
   started = false;
   private readonly socket: AgentSocket;
   private readonly connecting = new AbortController();
@@ -61,6 +63,7 @@ export class SessionAgent implements AgentSocketHooks {
   ) {
     this.playout = new Playout(codec);
     this.playout.onLevel = (level) => this.event({ type: 'queue', level, queuedMs: Math.round(this.playout.queuedMs) });
+    this.removesEcho = target.removeEcho === true;
     this.joiner = target.frameMs === 40 ? new FrameJoiner() : null;
     this.buffer = target.jitterBufferMs
       ? new ClockedJitterBuffer(codec, target.jitterBufferMs, hooks, (bytes, atMs) => this.send(bytes, atMs))

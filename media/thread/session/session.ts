@@ -256,8 +256,10 @@ export class PhoneSession implements FromPhoneHooks, RtpSenderHooks, RtpSocketHa
     const changed = agent !== this.owner;
     this.owner = agent;
     if (changed) this.ownerHeard = false;
-    if (agent) this.followTurns();
-    else this.turns?.end();
+    if (agent) {
+      this.followTurns();
+      this.echo().remove(agent.removesEcho);
+    } else this.turns?.end();
     // The foreground activity returns playout to the new owner when it ends.
     if (this.activities.active) this.activities.replaced();
     else if (changed) {
@@ -399,11 +401,13 @@ export class PhoneSession implements FromPhoneHooks, RtpSenderHooks, RtpSocketHa
     this.activities.packet(packet, payload, codec, restarted);
   }
 
-  heard(timestamp: number, bytes: Uint8Array, codec: PhoneCodec, atMs: number): void {
+  heard(timestamp: number, bytes: Uint8Array, codec: PhoneCodec, atMs: number): Uint8Array {
+    // A recording and another phone get what arrived.
     this.activities.heard(timestamp, bytes, codec, atMs, this.held);
-    if (this.held) return; // music on hold is no turn
-    this.agentEcho?.heard(timestamp, bytes, codec, atMs);
-    this.turns?.fromCaller(timestamp, bytes, 0, bytes.length, codec, atMs);
+    if (this.held) return bytes; // music on hold is no turn
+    const clean = this.agentEcho?.heard(timestamp, bytes, codec, atMs) ?? bytes;
+    this.turns?.fromCaller(timestamp, clean, 0, clean.length, codec, atMs);
+    return clean;
   }
 
   decoder(codec: PhoneCodec): WideDecoder | null {

@@ -106,6 +106,12 @@ const qualityMetrics = Type.Object(
           }),
           return_loss_db: Type.Integer({ description: 'By how much the echo is softer than what was sent (G.168).' }),
           suppressed: Type.Integer({ description: "How often it would have been taken for the caller's speech." }),
+          removed_db: Type.Optional(
+            Type.Integer({
+              description:
+                'By how much softer the agent heard it than it arrived (G.168, ERLE), with `remove_echo` of the endpoint. Absent if none was removed.',
+            }),
+          ),
         },
         { description: "The agent's own voice in the caller's audio. Absent if none was found." },
       ),

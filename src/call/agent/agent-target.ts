@@ -71,6 +71,7 @@ export function agentTarget(
     firstAudioTimeoutMs: limitSec * 1000,
     frameMs: config.frame_ms === 20 || config.frame_ms === 40 ? config.frame_ms : rules.frameMs,
     ...(typeof config.jitter_buffer_ms === 'number' && { jitterBufferMs: config.jitter_buffer_ms }),
+    ...(config.remove_echo === true && { removeEcho: true }),
     allowPrivateAddress: rules.allowPrivateTargets || builtIn !== undefined,
     ...(endpoint.record && { recorded: true }),
   };

@@ -138,8 +138,13 @@ function latePackets({ garbageCollection, waitingForCore, ownWork, stopped }: La
 /** null when none was found. */
 function echo(figures: MediaStats['echo']) {
   if (figures === null) return null;
-  const { delayMs, returnLossDb, suppressed } = figures;
-  return { delay_ms: Math.round(delayMs), return_loss_db: Math.round(returnLossDb), suppressed };
+  const { delayMs, returnLossDb, suppressed, removedDb } = figures;
+  return defined({
+    delay_ms: Math.round(delayMs),
+    return_loss_db: Math.round(returnLossDb),
+    suppressed,
+    removed_db: removedDb === null ? undefined : Math.round(removedDb),
+  });
 }
 
 function stream(stats: StreamStats): Record<string, unknown> {

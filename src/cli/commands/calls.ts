@@ -36,7 +36,7 @@ interface CallDetailRecord extends CallRecord {
     codec?: string;
     audio_delay?: AudioDelay;
     tokens?: ({ provider: string } & { [kind: string]: number | string })[];
-    echo?: { delay_ms: number; return_loss_db: number; suppressed: number };
+    echo?: { delay_ms: number; return_loss_db: number; suppressed: number; removed_db?: number };
   };
   events: { event_type: string; event_data: Record<string, unknown>; created_at: string }[];
   transcript: string | null;
@@ -144,6 +144,12 @@ async function listCalls(session: CommandContext, options: ListOptions): Promise
   session.lines([`${page.data.length} of ${page.total} calls (page ${page.page} of ${page.total_pages})`]);
 }
 
+/** `120 ms, 14 dB, 3 suppressed, 25 dB removed`. */
+function echoText(echo: NonNullable<CallDetailRecord['quality_metrics']['echo']>): string {
+  const found = `${echo.delay_ms} ms, ${echo.return_loss_db} dB, ${echo.suppressed} suppressed`;
+  return echo.removed_db === undefined ? found : `${found}, ${echo.removed_db} dB removed`;
+}
+
 /** `openai: input 200 (text 120, audio 80, cached 64), output 50 (…)`, without what the provider does not tell. */
 function tokensText({ provider, ...used }: { provider: string } & { [kind: string]: number | string }): string {
   const part = (all: string, of: string[]) => {
@@ -181,11 +187,7 @@ async function showCall(session: CommandContext, id: string): Promise<void> {
     ['delay: agent', hopText(quality.audio_delay?.agent_thinking)],
     ['delay: playout', hopText(quality.audio_delay?.gateway_playout)],
     ['delay: cause', quality.audio_delay?.blame],
-    [
-      'echo',
-      quality.echo &&
-        `${quality.echo.delay_ms} ms, ${quality.echo.return_loss_db} dB, ${quality.echo.suppressed} suppressed`,
-    ],
+    ['echo', quality.echo && echoText(quality.echo)],
     ...(quality.tokens ?? []).map((used): [string, Cell] => ['tokens', tokensText(used)]),
     ['endpoint', call.endpoint_id],
     ['recording', call.recording_url],
