@@ -140,6 +140,8 @@ interface BenchLine {
   lossDb: number;
   lostPercent: number;
   driftPpm: number;
+  /** A small loudspeaker turned up: its peaks are flattened. */
+  distorts?: boolean;
 }
 
 function bytesOf(agent: Float64Array, caller: Float64Array | null, atMs: number, line: BenchLine | null): BenchCall {
@@ -152,7 +154,8 @@ function bytesOf(agent: Float64Array, caller: Float64Array | null, atMs: number,
   if (line !== null) {
     const arrived = Float64Array.from(toPhone, (byte) => ulawToLinear[byte]!);
     for (let at = 0; at < length; at += packet) if (100 * random() < lostPercent) arrived.fill(0, at, at + packet);
-    const echo = convolve(arrived, impulseResponse(line.kind));
+    const played = line.distorts ? arrived.map((sample) => activeRms * Math.tanh(sample / activeRms)) : arrived;
+    const echo = convolve(played, impulseResponse(line.kind));
     const gain = (10 ** (-line.lossDb / 20) * rms(arrived)) / rms(echo);
     for (let i = 0; i < length; i++) {
       // Half a minute into the call.
@@ -214,6 +217,7 @@ interface Counted {
   soonDb: number[];
   laterDb: number[];
   wordsDb: number[];
+  lostPercent: number[];
 }
 const results = new Map<string, Counted>();
 
@@ -238,6 +242,51 @@ function wordsDb({ own, lost }: BenchCall, clean: Uint8Array): number {
   }
   return 20 * Math.log10(Math.max(1e-3, same / whole));
 }
+/** Packets of the caller's speech of which less than half is left. */
+function lostPercent({ own, lost }: BenchCall, clean: Uint8Array): number {
+  let [spoken, gone] = [0, 0];
+  for (let from = 0; from < clean.length; from += packet) {
+    let [same, whole] = [0, 0];
+    for (let i = from; i < from + packet; i++) {
+      same += own[i]! * ulawToLinear[clean[i]!]!;
+      whole += own[i]! ** 2;
+    }
+    if (lost.has(from) || whole < packet * (activeRms / 10) ** 2) continue;
+    spoken += 1;
+    if (same < 0.5 * whole) gone += 1;
+  }
+  return (100 * gone) / Math.max(1, spoken);
+}
+
+/** `isOver`: the caller speaks over the agent, which speaks for `agentMs`. */
+function tryCall(name: string, call: BenchCall, isOver: boolean, agentMs: number): void {
+  const result: Counted = results.get(name) ?? {
+    ...{ calls: 0, found: [0, 0, 0], false: [0, 0, 0] },
+    ...{ soonDb: [], laterDb: [], wordsDb: [], lostPercent: [] },
+  };
+  results.set(name, result);
+  result.calls += 1;
+  for (const which of [0, 1, 2] as const) {
+    const echo = which === 0 ? null : new AgentEcho(0);
+    echo?.remove(which === 2);
+    const { turnsAt, bargeInsAt, clean, knownMs } = told(call, echo);
+    const isFound = bargeInsAt.some((at) => Math.abs(at - call.saidMs) < nearMs);
+    const isFalse = turnsAt.some((at) => !isOver || at < call.saidMs - nearMs || at > call.saidUntilMs + nearMs);
+    result.found[which] += Number(isFound);
+    result.false[which] += Number(isFalse);
+    if (which < 2) continue;
+    if (isOver) {
+      result.wordsDb.push(wordsDb(call, clean));
+      result.lostPercent.push(lostPercent(call, clean));
+    } else if (knownMs !== null) {
+      const soonMs = knownMs + 1000;
+      const endMs = beforeMs + agentMs;
+      if (soonMs < endMs) result.soonDb.push(softerDb(call, clean, knownMs, soonMs));
+      if (soonMs + 500 < endMs) result.laterDb.push(softerDb(call, clean, soonMs, endMs));
+    }
+  }
+}
+
 for (let n = 0; n < calls; n++) {
   const languages = Object.keys(texts);
   const language = among(languages);
@@ -250,33 +299,13 @@ for (let n = 0; n < calls; n++) {
     ...{ lostPercent: n % 4 === 3 ? 2 : 0, driftPpm: 100 * random() - 50 },
   };
   const atMs = 800 + 2500 * random();
-  for (const what of ['echo alone', 'interruption over echo', 'interruption'] as const) {
-    const call = bytesOf(agent, what === 'echo alone' ? null : caller, atMs, what === 'interruption' ? null : line);
-    const name = what === 'interruption' ? what : `${what}, ${line.kind}`;
-    const result: Counted = results.get(name) ?? {
-      ...{ calls: 0, found: [0, 0, 0], false: [0, 0, 0] },
-      ...{ soonDb: [], laterDb: [], wordsDb: [] },
-    };
-    results.set(name, result);
-    result.calls += 1;
-    for (const which of [0, 1, 2] as const) {
-      const echo = which === 0 ? null : new AgentEcho(0);
-      echo?.remove(which === 2);
-      const { turnsAt, bargeInsAt, clean, knownMs } = told(call, echo);
-      const isFound = bargeInsAt.some((at) => Math.abs(at - call.saidMs) < nearMs);
-      const isFalse = turnsAt.some(
-        (at) => what === 'echo alone' || at < call.saidMs - nearMs || at > call.saidUntilMs + nearMs,
-      );
-      result.found[which] += Number(isFound);
-      result.false[which] += Number(isFalse);
-      if (which < 2) continue;
-      if (what !== 'echo alone') result.wordsDb.push(wordsDb(call, clean));
-      else if (knownMs !== null) {
-        result.soonDb.push(softerDb(call, clean, knownMs, knownMs + 1000));
-        result.laterDb.push(softerDb(call, clean, knownMs + 1000, beforeMs + agent.length / 8));
-      }
-    }
+  const echoes = [line, ...(line.kind === 'room' ? [{ ...line, distorts: true }] : [])];
+  for (const each of echoes) {
+    const path = each.distorts ? `${each.kind}, distorted` : each.kind;
+    tryCall(`echo alone, ${path}`, bytesOf(agent, null, atMs, each), false, agent.length / 8);
+    tryCall(`interruption over echo, ${path}`, bytesOf(agent, caller, atMs, each), true, agent.length / 8);
   }
+  tryCall('interruption', bytesOf(agent, caller, atMs, null), true, agent.length / 8);
 }
 const columns = (values: readonly (number | string)[]) => values.map((value) => String(value).padStart(8)).join('');
 /** The median, and the least. */
@@ -284,16 +313,17 @@ const spread = (values: number[]) => {
   const sorted = values.toSorted((a, b) => a - b);
   return sorted.length === 0 ? '–' : `${sorted[sorted.length >> 1]!.toFixed(1)} (${sorted[0]!.toFixed(1)})`;
 };
-console.log(`${''.padEnd(42)}${'barge-in found'.padStart(24)}${'a turn that is none'.padStart(24)}`);
+console.log(`${''.padEnd(48)}${'barge-in found'.padStart(24)}${'a turn that is none'.padStart(24)}`);
 console.log(
-  `${''.padEnd(34)}${columns(['calls', ...['without', 'known', 'removed'], ...['without', 'known', 'removed']])}`,
+  `${''.padEnd(40)}${columns(['calls', ...['without', 'known', 'removed'], ...['without', 'known', 'removed']])}`,
 );
 for (const [name, { calls: all, found, false: wrong }] of [...results].sort())
-  console.log(name.padEnd(34) + columns([all, ...(name.startsWith('echo') ? ['–', '–', '–'] : found), ...wrong]));
+  console.log(name.padEnd(40) + columns([all, ...(name.startsWith('echo') ? ['–', '–', '–'] : found), ...wrong]));
 console.log('\nremoval, dB: median (least)');
-for (const [name, { soonDb, laterDb, wordsDb: words }] of [...results].sort())
+for (const [name, { soonDb, laterDb, wordsDb: words, lostPercent: gone }] of [...results].sort())
   console.log(
-    `${name.padEnd(34)} first second ${spread(soonDb).padEnd(14)} later ${spread(laterDb).padEnd(14)} the caller's words ${spread(words)}`,
+    `${name.padEnd(40)} first second ${spread(soonDb).padEnd(12)} later ${spread(laterDb).padEnd(12)} the caller's words ${spread(words).padEnd(12)}` +
+      (gone.length === 0 ? '' : `, ${(gone.reduce((sum, each) => sum + each, 0) / gone.length).toFixed(1)} % lost`),
   );
 console.log('');
 
