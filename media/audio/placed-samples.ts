@@ -1,9 +1,6 @@
 /** Samples of one direction by their place in time, the last second or two of them. */
 import type { PhoneCodec } from '../engine.js';
-import { readSamples, sampleFormatOf, ticksPerMs } from './sample-format.js';
-import { ScratchBuffer } from './scratch-buffer.js';
-
-const linear = new ScratchBuffer(Int16Array);
+import { linearOf, sampleFormatOf, samplesOf, ticksPerMs } from './sample-format.js';
 
 export class PlacedSamples {
   readonly samples: Int16Array;
@@ -26,16 +23,21 @@ export class PlacedSamples {
     this.fillTo(at);
     const { samples } = this;
     const mask = samples.length - 1;
-    const input = readSamples(from === 0 && to === bytes.length ? bytes : bytes.subarray(from, to), codec, linear);
+    const law = linearOf(codec);
+    if (law !== null) {
+      const shift = at - from;
+      for (let i = from; i < to; i++) samples[(i + shift) & mask] = law[bytes[i]!]!;
+      this.until = Math.max(this.until, at + to - from);
+      return;
+    }
+    const input = samplesOf(bytes.subarray(from, to));
     const every = sampleFormatOf[codec].sampleRateHz / this.rateHz;
     const count = Math.floor(input.length / every);
-    if (every === 1) for (let i = 0; i < count; i++) samples[(at + i) & mask] = input[i]!;
-    else
-      for (let i = 0; i < count; i++) {
-        let sum = 0;
-        for (let j = 0; j < every; j++) sum += input[i * every + j]!;
-        samples[(at + i) & mask] = sum / every;
-      }
+    for (let i = 0; i < count; i++) {
+      let sum = 0;
+      for (let j = 0; j < every; j++) sum += input[i * every + j]!;
+      samples[(at + i) & mask] = sum / every;
+    }
     this.until = Math.max(this.until, at + count);
   }
 

@@ -41,6 +41,11 @@ type Law = 'PCMU' | 'PCMA';
 const toLinear = { PCMU: ulawToLinear, PCMA: alawToLinear };
 const fromLinear = { PCMU: linearToUlaw, PCMA: linearToAlaw };
 
+/** The linear samples of G.711's bytes, by their value; null: samples of the codec are linear already. */
+export function linearOf(codec: PhoneCodec): Int16Array | null {
+  return codec === 'PCMU' || codec === 'PCMA' ? toLinear[codec] : null;
+}
+
 export function bytesOf(samples: Int16Array): Uint8Array {
   return new Uint8Array(samples.buffer, samples.byteOffset, samples.byteLength);
 }

@@ -17,6 +17,8 @@ interface Line {
   /** Of the room; 0: an analogue line. */
   decayMs?: number;
   codec?: 'PCMU' | 'PCMA';
+  /** The phone is put on the table then. */
+  fromMs?: number;
 }
 type Words = { voice: Int16Array; atMs: number; ms: number };
 
@@ -51,7 +53,9 @@ function echoOf(sent: Uint8Array, { delayMs, lossDb, decayMs = 0 }: Line): Float
 function call(agent: Words[], caller: Words[], line: Line | null, untilMs: number, listens = true) {
   const sent = toUlaw(track(agent, untilMs));
   const said = track(caller, untilMs);
-  if (line !== null) for (const [i, sample] of echoOf(sent, line).entries()) said[i] = said[i]! + sample;
+  if (line !== null)
+    for (const [i, sample] of echoOf(sent, line).entries())
+      if (i >= (line.fromMs ?? 0) * 8) said[i] = said[i]! + sample;
   const codec = line?.codec ?? 'PCMU';
   const coded = (bytes: Uint8Array) => (codec === 'PCMA' ? bytes.map((byte) => ulawToAlaw[byte]!) : bytes);
   const [toPhone, fromPhone] = [coded(sent), coded(toUlaw(said))];
@@ -128,6 +132,21 @@ it('a caller on a line without echo interrupts as always', () => {
   const heard = call([speech], caller, null, 6000);
   expect(heard).toEqual({ ...call([speech], caller, null, 6000, false), figures: null });
   expect(heard.bargeIns).toHaveLength(1);
+});
+
+it('an echo that begins late in a call full of interruptions is found with the second sentence at the latest', () => {
+  const sentences = Array.from({ length: 14 }, (_, i) => ({ voice: agentVoice, atMs: 400 + i * 3000, ms: 1800 }));
+  const interruptions = sentences
+    .slice(0, 9)
+    .map(({ atMs }, i) => ({ voice: callerVoice.slice(i * 1500), atMs: atMs + 500, ms: 900 }));
+  const line = { delayMs: 140, lossDb: 10, decayMs: 60, fromMs: 27_000 };
+  const { turns, figures } = call(sentences, interruptions, line, 43_000);
+  const alone = call(sentences, interruptions, null, 43_000);
+  expect(Math.abs(figures!.delayMs - line.delayMs)).toBeLessThanOrEqual(6);
+  const late = (heard: typeof turns) =>
+    heard.filter(({ speaker, startedMs }) => speaker === 'caller' && startedMs > line.fromMs).length;
+  expect(late(alone.turns)).toBe(0);
+  expect(late(turns)).toBeLessThanOrEqual(1);
 });
 
 it.each([440, 697])('a caller whose tone the agent returns is heard: %s Hz', (frequencyHz) => {

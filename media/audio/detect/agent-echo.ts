@@ -29,6 +29,8 @@ const thresholds = {
 /** The delay follows the drift of the clocks: where it explains less than this it is searched anew, if that was not done just before. */
 const preciseShare = 0.85;
 const searchedAnewMs = 2000;
+/** After so many searches in a row that found no echo in the call, it is searched in the same steps: an echo comes with every word of the agent. */
+const searchesInVain = 6;
 const samplesPerMs = echoRateHz / 1000;
 /** Two seconds and one: a decision may be about half a second ago. */
 const heardSamples = 8192;
@@ -60,6 +62,8 @@ export class AgentEcho {
   private delay: number | null = null;
   private returnLossDb: number | null = null;
   private searchedMs = Number.NEGATIVE_INFINITY;
+  /** Searches in a row that found a voice, while no echo is known. */
+  private inVain = 0;
   private suppressedUntilMs = Number.NEGATIVE_INFINITY;
   private suppressed = 0;
   private canceller: EchoCanceller | null = null;
@@ -123,6 +127,8 @@ export class AgentEcho {
   judge(fromMs: number, toMs: number): EchoVerdict {
     const { sentTrack, heardTrack } = this;
     if (sentTrack === null || heardTrack === null || !this.mayBe(fromMs)) return 'voice';
+    const searchedLately = toMs - this.searchedMs < searchedAnewMs;
+    if (this.inVain >= searchesInVain && searchedLately) return 'voice';
     const lengthMs = Math.min(longestMs, Math.max(shortestMs, toMs - fromMs));
     const untilTick = Math.round(toMs * ticksPerMs);
     sentTrack.fillTo(untilTick);
@@ -134,14 +140,15 @@ export class AgentEcho {
     const size = lengthMs >= longestMs ? 'longest' : 'shortest';
     const unknown = thresholds.unknown[size];
     const known = thresholds.known[size];
-    if (knownShare >= known.echo && toMs - this.searchedMs < searchedAnewMs) return 'echo';
+    if (knownShare >= known.echo && searchedLately) return 'echo';
     this.searchedMs = toMs;
     const { share, delay } = search.find();
     const { isTone } = search;
     if (share >= unknown.echo && share >= knownShare && !isTone) return this.echo(untilTick, lengthMs, delay, share);
     if (knownShare >= known.echo) return 'echo';
-    if (isTone) return 'voice';
-    return share >= unknown.unclear || knownShare >= known.unclear ? 'unclear' : 'voice';
+    if (!isTone && (share >= unknown.unclear || knownShare >= known.unclear)) return 'unclear';
+    if (this.delay === null) this.inVain += 1;
+    return 'voice';
   }
 
   /** Speech of the caller between these times was echo. */
@@ -153,6 +160,7 @@ export class AgentEcho {
 
   private echo(untilTick: number, lengthMs: number, delay: number, share: number): EchoVerdict {
     this.delay = delay;
+    this.inVain = 0;
     const count = lengthMs * ticksPerMs;
     const heard = (this.heardTrack?.energy(untilTick - count, count) ?? 0) * share;
     const sent = this.sentTrack?.energy(untilTick - count - (delay * ticksPerMs) / samplesPerMs, count) ?? 0;
