@@ -13,6 +13,15 @@ describe('the words of who answers', () => {
     ["Hi, the person you're calling is using a screening service from Google.", 'screening', 'en'],
     ['Please state your name after the tone and we will try to connect you.', 'screening', 'en'],
     ['To be connected, press one to complete your call', 'screening', 'en'],
+    ['To complete your call, press one.', 'screening', 'en'],
+    ['Hello, please take your name and why you are calling.', 'screening', 'en'], // as it was heard
+    ['This call is being screened, please save your name.', 'screening', 'en'],
+    ['The subscriber has asked me to screen this call. Who is it?', 'screening', 'en'],
+    ['The person you are trying to reach is not available at the tone. Please record your message.', 'machine', 'en'],
+    ['The male box is full and cannot accept any messages', 'machine', 'en'],
+    ['Sorry, I missed your call. We will get back to you.', 'machine', 'en'],
+    ["The subscriber you're calling is not available. Please try again later.", 'operator', 'en'],
+    ['The person you are calling cannot accept calls at this time.', 'operator', 'en'],
     ['Bitte nennen Sie Ihren Namen und den Grund Ihres Anrufs.', 'screening', 'de'],
     ['Enregistrez votre nom et la raison de votre appel', 'screening', 'fr'],
     ['Di tu nombre y el motivo de la llamada', 'screening', 'es'],
@@ -41,6 +50,11 @@ describe('the words of who answers', () => {
     'Hallo, Schmidt am Apparat',
     'Allô oui',
     'Speaking',
+    'Hello, what is your name please?',
+    'Hi, can I have your name and number?',
+    'Hello, this is the front desk, may I ask who is calling?',
+    'Hey, sorry, I was about to call you back.',
+    "Yeah hi, I can't talk now, try me again later.",
     '',
   ])('of a person are none: %s', (text) => {
     expect(answererOf(text)).toBeNull();

@@ -9,16 +9,20 @@ export type SpokenAnswerer = 'screening' | 'machine' | 'operator';
 const phrases: Readonly<Record<SpokenAnswerer, Readonly<Record<string, readonly string[]>>>> = {
   screening: {
     en: [
-      'record your name and( the)? reason', // iOS
+      'record your name', // iOS
       'see if (this|the) person is available',
-      '(using|with) a (call )?screening service', // Google
-      'screening (this|your|the) call',
+      'screening service', // Google
+      '(screening|to screen) (this|your|the) call',
+      'being screened',
       'call assist(ant)? (by|from) google',
-      '(say|state|tell me|give) your name and (why|the reason|your reason|what)',
+      // Whatever is to be done with it: the verb is misheard more often than the rest.
+      'your name and (why|(the |your )?reason|what (this|it|you))',
+      'please sa(y|ve) your name',
       'before i (try to )?connect you',
-      '(state|say|record) your name (after|at) the (tone|beep)',
+      '(state|say) your name (after|at) the (tone|beep)',
       'who is calling and why',
       'press \\w+ (to be connected|to connect|to complete (this|your) call)',
+      'to (complete|connect|continue) (this|your|the) call press',
     ],
     es: [
       'graba tu nombre',
@@ -39,15 +43,19 @@ const phrases: Readonly<Record<SpokenAnswerer, Readonly<Record<string, readonly 
   },
   machine: {
     en: [
-      'leave (me |us )?(a|your|the) (brief |short |detailed )?(message|name)',
+      'leave (me |us )?(a|your|the|my) (brief |short |detailed )?(message|name)',
       'after the (tone|beep)',
       'at the (tone|beep)',
       '(reached|forwarded to) (the )?(an )?(voice ?mail|voice messag|automat)',
       'voice ?mail(box)? (of|for|is|has)',
+      'voice ?messag(e|ing) (system|service)',
       'record your message',
       '(can t|cannot|can not|unable to) (come to|take|answer) (the|your|my) (phone|call)',
-      'mailbox is full',
-      'not available (right now|to take your call)',
+      'mai?le? ?box is full',
+      '(i am|i m|we are|we re) not available',
+      'not available to take your call',
+      'missed your call',
+      '(i|we) (will|ll) (get|call) (right )?(you )?back( to you)?',
     ],
     es: ['deje su mensaje', 'dej[ae] (un|tu) mensaje', 'despues de(l| la) (tono|senal)', 'buzon de voz'],
     fr: ['laisse[zr] (un|votre|moi un) message', 'apres le (bip|signal)', 'messagerie vocale', 'boite vocale'],
@@ -69,8 +77,11 @@ const phrases: Readonly<Record<SpokenAnswerer, Readonly<Record<string, readonly 
       'been (disconnected|changed)',
       'cannot be completed as dial',
       'call (cannot|can not|could not) be (completed|connected)',
-      '(subscriber|customer|person) you (are calling|have called|are trying to reach) is (not available|currently|switched)',
-      'all circuits are busy',
+      '(subscriber|customer) you ((are|re) (calling|trying to reach)|(have|ve) (called|dial)).{0,4} (is|are|has) (not available|currently|switched)',
+      'person you ((are|re) (calling|trying to reach)|(have|ve) called) (cannot|can not|is not) (accept|able)',
+      'all circuits are',
+      'try (your|the) call again',
+      'please try again later',
       'check the number and (dial|try)',
     ],
     es: [
@@ -110,8 +121,8 @@ export interface AnswererPhrase {
   language: string;
 }
 
-/** A screening asks for a message too, and an operator's words are the most exact: the first that matches counts. */
-const compiled = (['screening', 'operator', 'machine'] as const).flatMap((answerer) =>
+/** A screening asks for a message too; an operator does not, but says like a machine who is not there: the first that matches counts. */
+const compiled = (['screening', 'machine', 'operator'] as const).flatMap((answerer) =>
   Object.entries(phrases[answerer]).map(([language, texts]) => ({
     answerer,
     language,
