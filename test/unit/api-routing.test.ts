@@ -179,6 +179,7 @@ describe('endpoints', () => {
     ],
     ['a number as a flag', { ...agent, record: 1 }, ['record']],
     ['text as a flag', { ...agent, record: 'true' }, ['record']],
+    ['text for remove_echo', { ...agent, provider_config: { remove_echo: 'yes' } }, ['provider_config.remove_echo']],
   ])('refuses %s', async (_what, body, fields) => {
     const answer = await post('/v1/endpoints', body);
     expect([answer.status, answer.body.code]).toEqual([400, 'VALIDATION_ERROR']);

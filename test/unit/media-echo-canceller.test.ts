@@ -308,14 +308,12 @@ describe.each<[PhoneCodec, number]>([
   const path: Path = { delayMs: 120, lossDb: 10, tailMs: 40 };
 
   it('has its echo recognized without the canceller', async () => {
-    const { figures, callerTurns, bargeIns } = await call({ codec, path, removes: false });
-    expect(Math.abs(figures!.delayMs - path.delayMs)).toBeLessThan(20);
-    expect(callerTurns).toEqual([]);
-    expect(bargeIns).toEqual([]);
     const caller = line({ samples: callerVoice, atMs: 4000, ms: 1500 });
-    const over = await call({ codec, path, caller, removes: false });
-    expect(over.bargeIns).toHaveLength(1);
-    expect(Math.abs(over.bargeIns[0]!.atMs - 4000)).toBeLessThan(400);
+    const { figures, callerTurns, bargeIns } = await call({ codec, path, caller, removes: false });
+    expect(Math.abs(figures!.delayMs - path.delayMs)).toBeLessThan(20);
+    expect(callerTurns.filter((turn) => turn.type === 'turn' && turn.startedMs < 3600)).toEqual([]);
+    expect(bargeIns).toHaveLength(1);
+    expect(Math.abs(bargeIns[0]!.atMs - 4000)).toBeLessThan(400);
   });
 
   it('has it removed', async () => {
