@@ -433,6 +433,13 @@ export interface LateCauses {
   stopped: number;
 }
 
+/** Packets to the phone that were late, by cause. */
+export interface LatePackets extends LateCauses {
+  /** The agent's audio came late, and was waited for. */
+  agent: number;
+  unknown: number;
+}
+
 export interface MediaDelay {
   /** Round trip between gateway and phone, from the phone's RTCP reports. */
   network: DelaySpread | null;
@@ -491,8 +498,8 @@ export interface MediaStats {
   delay: MediaDelay;
   /** As `delay`, of the time since the last event `quality`. */
   recentDelay: MediaDelay;
-  /** Packets with the agent's audio that were late by 20 ms or more because the media thread was late, by cause. */
-  late: LateCauses;
+  /** Packets to the phone that were late by 19 ms or more, by cause. */
+  late: LatePackets;
   /** The echo of what was sent, in the phone's audio; null when none was found. */
   echo: EchoFigures | null;
   /** Agent side. `framesDropped`: the agent did not read them in time; `underruns`: gaps within an utterance; `skippedMs`: time during which our own thread stalled. */

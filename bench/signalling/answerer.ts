@@ -23,7 +23,7 @@ const nothing: MediaStats = {
   rttMs: null,
   delay: { network: null, uplink: null, playout: null },
   recentDelay: { network: null, uplink: null, playout: null },
-  late: { garbageCollection: 0, waitingForCore: 0, ownWork: 0, stopped: 0 },
+  late: { garbageCollection: 0, waitingForCore: 0, ownWork: 0, stopped: 0, agent: 0, unknown: 0 },
   echo: null,
   agent: { framesSent: 0, framesDropped: 0, bytesReceived: 0, underruns: 0, skippedMs: 0, garbage: 0 },
 };

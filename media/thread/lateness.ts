@@ -4,13 +4,13 @@
  */
 import { openSync, readSync } from 'node:fs';
 import { PerformanceObserver } from 'node:perf_hooks';
-import type { LateCauses } from '../engine.js';
+import type { LateCauses, LatePackets } from '../engine.js';
 
-/** A slot that is later than this is heard by a phone with a short jitter buffer. */
-export const heardFromMs = 20;
+/** A slot that is later than this is heard by a phone with a short jitter buffer: with the time of a packet, a gap of 40 ms. */
+export const heardFromMs = 19;
 const judgedAfterMs = 100;
-/** How often the time spent waiting is read, so that a case is compared with a recent reading. */
-const readEveryMs = 500;
+/** How often the thread's times are read, at most: what it did before a case would count as its cause. */
+const readEveryMs = 10;
 const mostPauses = 64;
 
 /** The thread's time on a core and waiting for one, in ms since its start. */
@@ -32,10 +32,16 @@ interface Case {
   ranMs: number;
   waitedMs: number;
   heardBy: LateCauses[];
+  /** null: not judged yet. */
+  cause: keyof LateCauses | null;
 }
 
 export function noLateCauses(): LateCauses {
   return { garbageCollection: 0, waitingForCore: 0, ownWork: 0, stopped: 0 };
+}
+
+export function noLatePackets(): LatePackets {
+  return { ...noLateCauses(), agent: 0, unknown: 0 };
 }
 
 export class Lateness {
@@ -44,16 +50,17 @@ export class Lateness {
   private readonly pauses: { fromMs: number; untilMs: number }[] = [];
   private before: CoreTime | null;
   private readMs: number;
-  private current: Case | null = null;
+  /** The newest, and those that are not judged yet. */
+  private last: Case | null = null;
+  private readonly open = new Set<Case>();
 
   constructor(private readonly parts: LatenessParts) {
     this.before = parts.coreTime();
     this.readMs = parts.now();
   }
 
-  /** Called from time to time, so that the last reading is recent. */
-  tick(): void {
-    const nowMs = this.parts.now();
+  /** Turns begin that are on time. */
+  onTime(nowMs: number): void {
     if (nowMs - this.readMs < readEveryMs) return;
     this.before = this.parts.coreTime();
     this.readMs = nowMs;
@@ -75,24 +82,32 @@ export class Lateness {
       ranMs: after && before ? after.ranMs - before.ranMs : 0,
       waitedMs: after && before ? after.waitedMs - before.waitedMs : 0,
       heardBy: [],
+      cause: null,
     };
     this.before = after;
     this.readMs = nowMs;
-    this.current = found;
+    this.last = found;
+    this.open.add(found);
     this.parts.after(judgedAfterMs, () => this.judge(found));
   }
 
-  /** The audio of a call was late in the current case: its cause counts in `causes` too. */
-  heard(causes: LateCauses): void {
-    this.current?.heardBy.push(causes);
+  /** A packet of a call that was due at `dueMs` is late: the cause of the newest case counts in `causes` too. False when there is none since. */
+  heard(causes: LateCauses, dueMs: number): boolean {
+    const { last } = this;
+    if (last === null || last.untilMs <= dueMs) return false;
+    if (last.cause === null) last.heardBy.push(causes);
+    else causes[last.cause] += 1;
+    return true;
   }
 
-  /** The turns that were late have been taken. */
-  over(): void {
-    this.current = null;
+  /** A call ends: what it heard is judged now, with the collections that are known. */
+  settle(causes: LateCauses): void {
+    for (const found of this.open) if (found.heardBy.includes(causes)) this.judge(found);
   }
 
-  private judge({ dueMs, untilMs, ranMs, waitedMs, heardBy }: Case): void {
+  private judge(found: Case): void {
+    if (!this.open.delete(found)) return;
+    const { dueMs, untilMs, ranMs, waitedMs, heardBy } = found;
     const lateMs = untilMs - dueMs;
     let collectedMs = 0;
     for (const pause of this.pauses)
@@ -111,6 +126,7 @@ export class Lateness {
       cause = name;
       mostMs = ms;
     }
+    found.cause = cause;
     this.causes[cause] += 1;
     for (const causes of heardBy) causes[cause] += 1;
   }

@@ -117,8 +117,8 @@ export class PlayoutClock {
 
   constructor(
     private readonly time: Time,
-    /** Turns begin that were due at `dueMs`, and `over`: they were taken. */
-    private readonly lateness: { late(dueMs: number, nowMs: number): void; over(): void } | null = null,
+    /** Turns begin: late, since they were due at `dueMs`, or on time. */
+    private readonly lateness: { late(dueMs: number, nowMs: number): void; onTime(nowMs: number): void } | null = null,
   ) {}
 
   add(turn: ClockTurn, dueMs: number): ClockEntry {
@@ -194,6 +194,7 @@ export class PlayoutClock {
     this.turning = true;
     let now = this.time.now();
     if (now - this.dueMs >= lateMs) this.lateness?.late(this.dueMs, now);
+    else this.lateness?.onTime(now);
     for (let { first } = line; first !== ends && line.dueMs[first]! <= now + earlyMs; first = line.first) {
       const entry = this.entries[first]!;
       const wasDueMs = line.dueMs[first]!;
@@ -208,7 +209,6 @@ export class PlayoutClock {
       now = this.time.now();
     }
     this.turning = false;
-    this.lateness?.over();
     this.arm();
   }
 

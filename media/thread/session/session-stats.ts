@@ -1,10 +1,11 @@
 /** The statistics of one session. A figure that was not measured is null. */
 import type { DelayCounts } from '../../delay-spread.js';
-import type { LateCauses, MediaStats } from '../../engine.js';
+import type { LatePackets, MediaStats } from '../../engine.js';
 import { meanOpinionScore } from '../../quality.js';
 import type { Reports } from '../../rtp/reports.js';
 import type { RtpSender } from '../../rtp/sender.js';
 import type { AgreedMedia } from '../../sdp.js';
+import { noLatePackets } from '../lateness.js';
 import type { FromPhone } from './from-phone.js';
 
 /** With fewer audio packets a score is not meaningful. */
@@ -18,7 +19,7 @@ export function mediaStats(
   sender: RtpSender,
   reports: Reports,
   agent: AgentFigures,
-  measured: { uplink: DelayCounts; playout: DelayCounts; late: LateCauses; echo: MediaStats['echo'] },
+  measured: { uplink: DelayCounts; playout: DelayCounts; late: LatePackets; echo: MediaStats['echo'] },
 ): MediaStats {
   const { stats } = inward;
   const { expected } = stats;
@@ -103,7 +104,7 @@ export function unknownStats(): MediaStats {
     rttMs: null,
     delay: { network: null, uplink: null, playout: null },
     recentDelay: { network: null, uplink: null, playout: null },
-    late: { garbageCollection: 0, waitingForCore: 0, ownWork: 0, stopped: 0 },
+    late: noLatePackets(),
     echo: null,
     agent: { framesSent: 0, framesDropped: 0, bytesReceived: 0, underruns: 0, skippedMs: 0, garbage: 0 },
   };

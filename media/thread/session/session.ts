@@ -35,7 +35,7 @@ import { RtpSender, type RtpSenderHooks } from '../../rtp/sender.js';
 import type { RtpSocketHandlers, RtpSocketPair } from '../../rtp/socket.js';
 import { formatKey, SdpNegotiation } from '../../sdp.js';
 import type { FaultPlace } from '../fault-isolation.js';
-import { heardFromMs, type Lateness, noLateCauses } from '../lateness.js';
+import { heardFromMs, type Lateness, noLatePackets } from '../lateness.js';
 import { SessionListeners } from '../listeners/session-listeners.js';
 import { FromPhone, type FromPhoneHooks } from './from-phone.js';
 import { RtcpExchange, type RtpDestination } from './rtcp-exchange.js';
@@ -53,7 +53,7 @@ const choresEveryMs = 100;
 /** Dependencies of a session, and callbacks for its events. */
 export interface SessionParts {
   clock: PlayoutClock;
-  lateness: Pick<Lateness, 'heard'>;
+  lateness: Pick<Lateness, 'heard' | 'settle'>;
   /** Wideband coders; the session frees them. */
   coders: SessionCoders;
   now(): number;
@@ -97,7 +97,7 @@ export class PhoneSession implements FromPhoneHooks, RtpSenderHooks, RtpSocketHa
   /** When the packet that is sent now was due, or came from another phone. */
   private sentMs = 0;
   private readonly uplinkDelays = new DelayCounts();
-  private readonly late = noLateCauses();
+  private readonly late = noLatePackets();
   private destination: RtpDestination | null = null;
 
   /** Answers the offer, if there is one. Throws `MediaError` when it cannot be met, and then holds no resources. */
@@ -338,6 +338,7 @@ export class PhoneSession implements FromPhoneHooks, RtpSenderHooks, RtpSocketHa
   stop(): Promise<unknown> {
     this.turns?.end();
     this.over = true;
+    this.parts.lateness.settle(this.late);
     this.parts.clock.remove(this.entry);
     this.activities.close();
     this.coders.free();
@@ -439,10 +440,16 @@ export class PhoneSession implements FromPhoneHooks, RtpSenderHooks, RtpSocketHa
     this.sentMs = nowMs;
     if (this.inward.tick(nowMs)) this.tellLost('rtp-timeout');
     if (nowMs >= this.nextChoresMs) this.doChores(nowMs);
-    if (this.outward.speaks && nowMs - this.outward.dueMs >= heardFromMs) this.parts.lateness.heard(this.late);
+    if (nowMs - this.outward.dueMs >= heardFromMs && this.sending) this.isLate();
     this.outward.slot(nowMs);
     this.activities.tick(nowMs);
     this.listeners.lines.tick(nowMs);
+  }
+
+  private isLate(): void {
+    if (this.parts.lateness.heard(this.late, this.outward.dueMs)) return;
+    if (this.outward.awaited) this.late.agent += 1;
+    else this.late.unknown += 1;
   }
 
   private doChores(nowMs: number): void {

@@ -248,7 +248,7 @@ export class ThreadSessions {
   }
 
   private tellLoad(): void {
-    this.lateness.tick();
+    this.lateness.onTime(this.parts.time.now());
     let foreignPackets = this.foreignBefore;
     let malformedPackets = this.malformedBefore;
     for (const { inward } of this.sessions.values()) {

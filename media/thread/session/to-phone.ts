@@ -91,6 +91,11 @@ export class ToPhone {
     return this.playing;
   }
 
+  /** The slot that is due waited for the agent's audio. */
+  get awaited(): boolean {
+    return !Number.isNaN(this.heldMs);
+  }
+
   get dueMs(): number {
     return this.line.dueMs;
   }

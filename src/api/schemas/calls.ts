@@ -91,10 +91,12 @@ const qualityMetrics = Type.Object(
           waiting_for_core: Type.Integer({ description: 'Other threads or processes had the cores.' }),
           own_work: Type.Integer({ description: 'The thread was busy with other calls.' }),
           stopped: Type.Integer({ description: 'The process or the machine stood still.' }),
+          agent: Type.Optional(Type.Integer({ description: "The agent's audio came late, and was waited for." })),
+          unknown: Type.Optional(Type.Integer({ description: 'None of these.' })),
         },
         {
           description:
-            'Packets with audio of the agent that the gateway sent 20 ms late or later because its media thread was late, by cause. Absent if there were none.',
+            'Packets that the gateway sent 19 ms late or later, which is a gap of 40 ms, by cause: because its media thread was late, or the agent. Absent if there were none.',
         },
       ),
     ),

@@ -1,4 +1,4 @@
-import type { LateCauses, MediaDelay, MediaStats, StreamStats } from '../../../media/engine.js';
+import type { LatePackets, MediaDelay, MediaStats, StreamStats } from '../../../media/engine.js';
 import type { QualityMetrics, Turn } from '../../store/calls/call-records.js';
 
 /** Each has a scale of its own. */
@@ -129,10 +129,13 @@ function blame(hops: Record<Hop, HopSpread | null>): string | null {
   return `${sentences[worst.name]}: ${Math.round(worst.p95)} ms at p95, where ${delayThresholdsMs[worst.name]} ms are the limit.`;
 }
 
-/** null when no packet was late by our fault. */
-function latePackets({ garbageCollection, waitingForCore, ownWork, stopped }: LateCauses) {
-  if (garbageCollection + waitingForCore + ownWork + stopped === 0) return null;
-  return { garbage_collection: garbageCollection, waiting_for_core: waitingForCore, own_work: ownWork, stopped };
+/** null when no packet was late. */
+function latePackets({ garbageCollection, waitingForCore, ownWork, stopped, agent, unknown }: LatePackets) {
+  if (garbageCollection + waitingForCore + ownWork + stopped + agent + unknown === 0) return null;
+  return {
+    ...{ garbage_collection: garbageCollection, waiting_for_core: waitingForCore, own_work: ownWork, stopped },
+    ...{ agent, unknown },
+  };
 }
 
 /** null when none was found. */
