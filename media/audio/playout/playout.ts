@@ -9,6 +9,8 @@ import { AudioQueue } from './audio-queue.js';
 import { GapBridge } from './gap-bridge.js';
 import type { PhoneAudio } from './phone-audio.js';
 import {
+  hearableMs,
+  heardAtOnceMs,
   likenessInSpeech,
   likenessInTone,
   SearchBudget,
@@ -37,8 +39,6 @@ const cutAtMostMs = 1000;
 const leastNearerMs = 1.5;
 /** In a pause, up to this many frames are dropped for each one kept. */
 const dropsPerFrame = 4;
-/** Length of the memory of what was played: enough to tell a voice from notes at once. */
-const playedMs = 320;
 /** Enough of it to continue a word. */
 const bridgedFromMs = 160;
 /** Memory for what is queued, at first. */
@@ -443,7 +443,8 @@ export class Playout implements PhoneAudio {
     this.notes ??= new HeldNotes();
     if (!this.listened) this.notes.interrupted();
     const { audio } = this;
-    const bytes = audio.last(this.listened ? Math.min(filled, audio.played) : audio.played);
+    const latest = this.listened ? filled : hearableMs(searches) * this.bytesPerMs;
+    const bytes = audio.last(Math.min(latest, audio.played));
     this.listened = true;
     this.notes.hear(readSamples(bytes, this.codec, linear), sampleFormatOf[this.codec].sampleRateHz);
   }
@@ -475,5 +476,5 @@ export class Playout implements PhoneAudio {
 }
 
 function queueFor(bytesPerMs: number): AudioQueue {
-  return new AudioQueue(playedMs * bytesPerMs, roomMs * bytesPerMs);
+  return new AudioQueue(heardAtOnceMs * bytesPerMs, roomMs * bytesPerMs);
 }

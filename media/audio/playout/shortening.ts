@@ -7,21 +7,27 @@ import { ScratchBuffer } from '../scratch-buffer.js';
 
 /** At first only good cuts are made; the longer the delay stands, the less is asked of them. */
 const bestLikeness = 0.8;
-/** Shorter than any cut. */
-const leastCutMs = 2.5;
+/** The first cut: a period of a deep voice. With less room than one of a high voice no cut is looked for. */
+const firstRoomMs = 10;
+const leastRoomMs = 5;
 const lessPerMs = 0.003;
 /** A steady tone goes on as if nothing were left out, or it is not cut: its phase moves by less than 6 degrees. */
 export const likenessInTone = 0.995;
 
 /** While a delay is removed, speech is this much faster: 100 ms in half a second. */
 const fasterBy = 0.2;
-const firstCutMs = 10;
 /** One longest cut. */
 const mostRoomMs = 20;
 
 /** A search takes some 50 µs. When all calls of a thread are behind at once, one slot in two makes one, after a first burst. */
 const searchesAtOnce = 16;
 const searchesPerSlot = 0.5;
+
+/** To tell a voice from notes, this much of what was played is listened to at once, or less when other calls need the time too. */
+export const heardAtOnceMs = 320;
+const heardAtLeastMs = 160;
+/** What the difference costs, in searches. */
+const hearingCosts = 6;
 
 /** Spreads the searches of all calls of a thread. */
 export class SearchBudget {
@@ -32,10 +38,10 @@ export class SearchBudget {
     if (this.searches < searchesAtOnce) this.searches += searchesPerSlot;
   }
 
-  /** False when this slot must do without a search. */
-  take(): boolean {
-    if (this.searches < 1) return false;
-    this.searches -= 1;
+  /** False when this slot must do without a search, or without work that takes as long as `count` of them. */
+  take(count = 1): boolean {
+    if (this.searches < count) return false;
+    this.searches -= count;
     return true;
   }
 }
@@ -48,12 +54,12 @@ export class SpeechPace {
   private roomMs = 0;
 
   get mostMs(): number {
-    return this.roomMs >= leastCutMs ? this.roomMs : 0;
+    return this.roomMs >= leastRoomMs ? this.roomMs : 0;
   }
 
   /** Shortening begins: the first period may be left out at once. */
   begin(): void {
-    this.roomMs = firstCutMs;
+    this.roomMs = firstRoomMs;
   }
 
   /** A packet of speech is played. */
@@ -64,6 +70,11 @@ export class SpeechPace {
   leftOut(ms: number): void {
     this.roomMs -= ms;
   }
+}
+
+/** How much of what was played a call may listen to now. */
+export function hearableMs(searches: SearchBudget): number {
+  return searches.take(hearingCosts) ? heardAtOnceMs : heardAtLeastMs;
 }
 
 const decoded = new ScratchBuffer(Int16Array);

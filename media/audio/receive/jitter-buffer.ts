@@ -8,7 +8,15 @@ import { isQuiet } from '../detect/frame-level.js';
 import { HeldNotes } from '../detect/held-notes.js';
 import { AudioQueue } from '../playout/audio-queue.js';
 import { GapBridge } from '../playout/gap-bridge.js';
-import { likenessInSpeech, SearchBudget, SpeechPace, shorten, shorteningReadsMs } from '../playout/shortening.js';
+import {
+  hearableMs,
+  heardAtOnceMs,
+  likenessInSpeech,
+  SearchBudget,
+  SpeechPace,
+  shorten,
+  shorteningReadsMs,
+} from '../playout/shortening.js';
 import { readSamples, sampleConverter, sampleFormatOf } from '../sample-format.js';
 import { ScratchBuffer } from '../scratch-buffer.js';
 import { ArrivalDelay } from './arrival-delay.js';
@@ -22,7 +30,6 @@ const firstDelayMs = 40;
 const slackMs = bufferedFrameMs + 5;
 /** After this long without audio nobody speaks to the agent: the stream ends, until there is audio again. */
 const idleAfterMs = 500;
-const playedMs = 320;
 const bridgedFromMs = 160;
 const roomMs = 240;
 const dropsPerFrame = 4;
@@ -95,7 +102,7 @@ export class JitterBuffer {
       this.owedSinceMs = 0;
       this.pace.begin();
       this.notes.interrupted();
-      if (this.audio.played > 0) this.hear(this.audio.last(this.audio.played));
+      this.hear(this.audio.last(Math.min(this.audio.played, hearableMs(searches) * this.bytesPerMs)));
     }
     return Math.max(0, waitMs);
   }
@@ -211,6 +218,6 @@ export class JitterBuffer {
   }
 
   private emptyQueue(): AudioQueue {
-    return new AudioQueue(playedMs * this.bytesPerMs, roomMs * this.bytesPerMs);
+    return new AudioQueue(heardAtOnceMs * this.bytesPerMs, roomMs * this.bytesPerMs);
   }
 }
