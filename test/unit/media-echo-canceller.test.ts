@@ -9,6 +9,7 @@ import { EchoFilter } from '../../media/audio/dsp/echo-filter.js';
 import { createResampler } from '../../media/audio/dsp/resample.js';
 import { tone } from '../../media/audio/dsp/tone.js';
 import { PlacedSamples } from '../../media/audio/placed-samples.js';
+import { EchoCanceller } from '../../media/audio/receive/echo-canceller.js';
 import { readSamples, sampleFormatOf, writeSamples } from '../../media/audio/sample-format.js';
 import { ScratchBuffer } from '../../media/audio/scratch-buffer.js';
 import type { PhoneCodec } from '../../media/engine.js';
@@ -97,6 +98,8 @@ async function coded(samples: Int16Array, codec: PhoneCodec): Promise<Int16Array
 
 interface CallOptions {
   codec?: PhoneCodec;
+  /** What the phone sends, if that is another codec of the same rate. */
+  answers?: PhoneCodec;
   /** null: a line without echo. */
   path?: Path | null;
   /** From `atMs` on. */
@@ -116,6 +119,7 @@ interface CallOptions {
 async function call(options: CallOptions) {
   const { codec = 'PCMU', path = hybrid, caller = new Int16Array(untilMs * 8), removes = true } = options;
   const { lost = () => false, late = () => false, unheard = () => false, agent = agentLine } = options;
+  const { answers = codec } = options;
   const { sampleRateHz, bytesPerMs } = sampleFormatOf[codec];
   const samplesPerMs = sampleRateHz / 1000;
   const atRate = (samples: Int16Array) => createResampler(8000, sampleRateHz).process(samples).slice();
@@ -134,7 +138,7 @@ async function call(options: CallOptions) {
     const echo = i < changesAt ? first : second;
     mix[i] = mix[i]! + (echo?.[i] ?? 0) + 12 * noise();
   }
-  const [toPhone, fromPhone] = [writeSamples(sent, codec), writeSamples(await coded(rounded(mix), codec), codec)];
+  const [toPhone, fromPhone] = [writeSamples(sent, codec), writeSamples(await coded(rounded(mix), answers), answers)];
   const echo = new AgentEcho(500);
   echo.remove(removes);
   const events: Parameters<ConstructorParameters<typeof Turns>[1]>[0][] = [];
@@ -146,10 +150,10 @@ async function call(options: CallOptions) {
   const arrives = (number: number, nowMs: number) => {
     const from = number * packet;
     const bytes = fromPhone.slice(from, from + packet);
-    const clean = echo.heard(90_000 + number * 160, bytes, codec, nowMs);
+    const clean = echo.heard(90_000 + number * 160, bytes, answers, nowMs);
     expect(bytes).toEqual(fromPhone.slice(from, from + packet));
     heard.set(clean, from);
-    turns.fromCaller(90_000 + number * 160, clean, 0, packet, codec, nowMs);
+    turns.fromCaller(90_000 + number * 160, clean, 0, packet, answers, nowMs);
   };
   for (let number = 0; (number + 1) * packet <= toPhone.length; number++) {
     const nowMs = 500 + number * 20;
@@ -168,7 +172,7 @@ async function call(options: CallOptions) {
     if (echo.isKnown) knownMs ??= number * 20;
   }
   turns.end();
-  const linear = (bytes: Uint8Array) => readSamples(bytes, codec, new ScratchBuffer(Int16Array)).slice();
+  const linear = (bytes: Uint8Array) => readSamples(bytes, answers, new ScratchBuffer(Int16Array)).slice();
   const [before, after] = [linear(fromPhone), linear(heard)];
   const energy = (samples: Int16Array, fromMs: number, toMs: number) => {
     let sum = 0;
@@ -209,6 +213,16 @@ describe('the canceller of echoes', () => {
     expect(removedDb(knownMs + 2000, endedMs)).toBeGreaterThan(25);
     expect(figures!.removedDb).toBeGreaterThan(15);
     expect(callerTurns).toEqual([]);
+  });
+
+  it('removes it from A-law when μ-law is sent, and leaves audio at another rate alone', async () => {
+    const { removedDb } = await call({ answers: 'PCMA' });
+    expect(removedDb(3000, endedMs)).toBeGreaterThan(25);
+    const canceller = new EchoCanceller();
+    const wide = new Uint8Array(640).fill(9);
+    expect(canceller.heard(0, wide, 'G722', 20)).toBe(wide);
+    canceller.sent(0, wide.subarray(0, 160), 0, 160, 'PCMU', false);
+    expect(canceller.heard(0, wide, 'G722', 20)).toBe(wide);
   });
 
   it('leaves a line without echo alone, bit for bit', async () => {

@@ -49,17 +49,21 @@ export class EchoCanceller {
 
   /** Audio in `[from, to)` that was sent at this tick. */
   sent(tick: number, bytes: Uint8Array, from: number, to: number, codec: PhoneCodec, quiet: boolean): void {
-    const line = this.lineOf(codec);
+    const { sampleRateHz, bytesPerMs } = sampleFormatOf[codec];
+    // Audio of another rate has another path.
+    if (this.line?.sent.rateHz !== sampleRateHz) this.line = new Line(sampleRateHz);
+    const { line } = this;
     line.sent.write(tick, bytes, from, to, codec);
-    if (!quiet) line.loudUntil = tick * line.sent.samplesPerTick + ((to - from) / line.bytesPerMs) * line.samplesPerMs;
+    if (!quiet) line.loudUntil = tick * line.sent.samplesPerTick + ((to - from) / bytesPerMs) * line.samplesPerMs;
   }
 
   /**
    * Audio of the caller, and the delay of its echo in milliseconds, null when none is known. The audio without the echo: the same bytes, or
-   * others that are valid until the next call.
+   * others that are valid until the next call. Audio at another rate than what is sent passes.
    */
   heard(tick: number, bytes: Uint8Array, codec: PhoneCodec, delayMs: number | null): Uint8Array {
-    const line = this.lineOf(codec);
+    const { line } = this;
+    if (line?.sent.rateHz !== sampleFormatOf[codec].sampleRateHz) return bytes;
     const at = tick * line.sent.samplesPerTick;
     if (delayMs === null) {
       line.before?.write(tick, bytes, 0, bytes.length, codec);
@@ -85,21 +89,14 @@ export class EchoCanceller {
     for (let i = 0; i < coded.length; i++) coded[i] = table[clean[i]! & 0xffff]!;
     return coded;
   }
-
-  /** Another codec's audio has another rate, and its echo another path. */
-  private lineOf(codec: PhoneCodec): Line {
-    if (this.line?.codec !== codec) this.line = new Line(codec);
-    return this.line;
-  }
 }
 
-/** The echo path of one codec's audio. */
+/** The echo path of audio at one rate. */
 class Line {
   readonly filter: EchoFilter;
   readonly residual = new ResidualEcho();
   readonly sent: PlacedSamples;
   readonly samplesPerMs: number;
-  readonly bytesPerMs: number;
   readonly longestBlock: number;
   /** What was heard before the delay was known. */
   before: PlacedSamples | null;
@@ -116,10 +113,8 @@ class Line {
   private smoothedLeft = 0;
   private blocks = 0;
 
-  constructor(readonly codec: PhoneCodec) {
-    const { sampleRateHz, bytesPerMs } = sampleFormatOf[codec];
+  constructor(sampleRateHz: number) {
     const { transform, kept } = lengths[sampleRateHz]!;
-    this.bytesPerMs = bytesPerMs;
     this.samplesPerMs = sampleRateHz / 1000;
     this.longestBlock = longestBlockMs * this.samplesPerMs;
     this.filter = new EchoFilter(transform, this.samplesPerMs);
