@@ -65,7 +65,8 @@ function answered(report: CallReport): [string, Cell][] {
 }
 
 function verdict(report: CallReport): string {
-  return report.ok ? 'verdict: ok' : `verdict: not ok: ${report.problems.join('; ')}`;
+  if (!report.ok) return `verdict: not ok: ${report.problems.join('; ')}`;
+  return report.answerToFirstSoundMs === null ? 'verdict: ok, but only silence was heard' : 'verdict: ok';
 }
 
 export function describeSummary(summary: Summary, reports: readonly CallReport[]): string[] {
