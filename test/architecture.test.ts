@@ -46,6 +46,7 @@ const layers: { from: string; may: string[] }[] = [
       'sip/leg',
       'sip/cause',
       'media/engine',
+      'media/stats',
       'media/agents/agent',
       'media/agents/check',
       'media/agents/descriptor',

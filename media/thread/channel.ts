@@ -14,7 +14,6 @@ import {
   type BridgeEnd,
   type BridgeOptions,
   type KeyForm,
-  type LateCauses,
   type MachineVerdict,
   type MediaDirection,
   MediaError,
@@ -29,6 +28,7 @@ import {
   type TapOptions,
 } from '../engine.js';
 import type { LateSender } from '../rtp/source.js';
+import type { LateCauses } from '../stats.js';
 
 /** Requests to a media thread, each answered once. */
 export interface ThreadRequests {

@@ -4,7 +4,8 @@
  */
 import { openSync, readSync } from 'node:fs';
 import { PerformanceObserver } from 'node:perf_hooks';
-import type { LateCauses, LatePackets } from '../engine.js';
+import type { LatePackets } from '../engine.js';
+import type { LateCauses } from '../stats.js';
 
 /** A slot that is later than this is heard by a phone with a short jitter buffer: with the time of a packet, a gap of 40 ms. */
 export const heardFromMs = 19;

@@ -5,7 +5,8 @@
  *
  * All times are milliseconds from the start of the session.
  */
-import type { EchoFigures, PhoneCodec } from '../../engine.js';
+import type { PhoneCodec } from '../../engine.js';
+import type { EchoFigures } from '../../stats.js';
 import { PlacedSamples } from '../placed-samples.js';
 import { EchoCanceller } from '../receive/echo-canceller.js';
 import { RtpTimeline } from '../receive/rtp-timeline.js';

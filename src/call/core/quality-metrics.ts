@@ -1,4 +1,5 @@
-import type { LatePackets, MediaDelay, MediaStats, StreamStats } from '../../../media/engine.js';
+import type { LatePackets, MediaStats } from '../../../media/engine.js';
+import type { MediaDelay, StreamStats } from '../../../media/stats.js';
 import type { QualityMetrics, Turn } from '../../store/calls/call-records.js';
 
 /** Each has a scale of its own. */
