@@ -45,7 +45,10 @@ it('when the RTP ports are used up a call is refused with 503, by SIP and by the
 
     hangUp.abort();
     for (const call of await Promise.all(running)) expect(call.report().answered).toBe(true);
-    await eventually(() => app.media.load().ports.used === 0, 'the ports');
+    await eventually(() => {
+      const { used, quarantined } = app.media.load().ports;
+      return used + quarantined === 0;
+    }, 'the ports');
     const again = (await phone.call({ ...plan, durationMs: 500 }, new AbortController().signal)).report();
     expect(again).toMatchObject({ answered: true });
   } finally {

@@ -53,7 +53,7 @@ const gemini: Known<Exclude<keyof LiveServerMessage, 'text' | 'data'>> = {
   goAway: 'read',
   sessionResumptionUpdate: 'read',
   toolCallCancellation: 'unread',
-  usageMetadata: 'unread',
+  usageMetadata: 'read',
   voiceActivity: 'unread',
   voiceActivityDetectionSignal: 'unread',
 };
