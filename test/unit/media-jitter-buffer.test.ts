@@ -197,6 +197,20 @@ describe('an agent with a jitter buffer', () => {
     expect(at(quiet.after(20).delays, 1)).toBeLessThanOrEqual(60);
   });
 
+  it('holds two seconds at most of a phone that sends ten times too fast', () => {
+    const line = new Line();
+    line.uplink.stop(); // which would send silence meanwhile
+    line.buffer.push(frameOf(0), 0);
+    for (let i = 1; i < 1000; i++) {
+      line.buffer.push(frameOf(i), i * 20);
+      if (i % 10 === 0) line.time.advance(20);
+    }
+    const waitMs = line.buffer.push(frameOf(1000), 20_000);
+    expect(waitMs).toBeLessThanOrEqual(2020);
+    line.time.advance(2100);
+    expect(line.buffer.push(frameOf(0), 20_020)).toBeLessThanOrEqual(40);
+  });
+
   it('sends nothing while nobody speaks to it, and begins again', () => {
     const line = new Line();
     line.speak(50, () => 0);

@@ -28,6 +28,8 @@ const leastDelayMs = 5;
 const firstDelayMs = 40;
 /** With this much more than is needed, audio is left out; whole frames, so that the rest is less than this. */
 const slackMs = bufferedFrameMs + 5;
+/** More than this is not held: a phone that sends faster than the clock would be heard ever later, and fill the memory. */
+const mostHeldMs = 2000;
 /** After this long without audio nobody speaks to the agent: the stream ends, until there is audio again. */
 const idleAfterMs = 500;
 const bridgedFromMs = 160;
@@ -88,8 +90,10 @@ export class JitterBuffer {
     if (!isQuiet(bytes, this.codec)) arrivals.arrived(atMs, nowMs);
     this.lastAtMs = atMs;
     this.heardMs = nowMs;
-    const { queued } = this.audio;
     this.audio.append(bytes);
+    const excess = this.audio.queued - mostHeldMs * this.bytesPerMs;
+    if (excess > 0) this.leaveOut(excess);
+    const queued = this.audio.queued - bytes.length;
     if (this.dueMs === Number.POSITIVE_INFINITY) {
       this.atMs = Math.max(this.atMs, atMs);
       this.dueMs = nowMs + Math.min(this.mostMs, firstDelayMs);
@@ -209,7 +213,7 @@ export class JitterBuffer {
 
   private leaveOut(count: number): void {
     this.audio.leaveOut(count);
-    this.owed -= count;
+    this.owed = Math.max(0, this.owed - count);
     this.shortenedMs += count / this.bytesPerMs;
   }
 
